@@ -1,0 +1,78 @@
+// Package crash answers: where can a process die so that two systems disagree? It holds the single
+// list of those places, and is the only code besides the mains that ends a process.
+//
+// A crash flag is for workshops and tests: CRASH_AT=relay.after-publish ends the relay at that
+// point as kill -9 would, without deferred calls, with exit code 1. Unset, At returns after one
+// comparison. The code that has a point in it does not know whether one is armed.
+package crash
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+)
+
+// Point names a window in which two systems can disagree. docs/guarantees.md tells for each what
+// is left behind and what heals it.
+type Point string
+
+// The points, in the order in which an order passes them.
+const (
+	OrdersBeforeCommit  Point = "orders.before-commit"  // order and event written, not committed
+	OrdersAfterCommit   Point = "orders.after-commit"   // committed, the client has no reply yet
+	RelayAfterClaim     Point = "relay.after-claim"     // rows locked, nothing published
+	RelayMidBatch       Point = "relay.mid-batch"       // one more event sent, confirms not awaited; hit once per event
+	RelayAfterPublish   Point = "relay.after-publish"   // the broker has confirmed, the rows are not marked
+	RelayAfterMark      Point = "relay.after-mark"      // the rows are marked and committed
+	LoyaltyBeforeCommit Point = "loyalty.before-commit" // ledger and inbox rows written, not committed
+	LoyaltyBeforeAck    Point = "loyalty.before-ack"    // committed, the broker does not know yet
+	LoyaltyAfterAck     Point = "loyalty.after-ack"     // the acknowledgement has been sent
+)
+
+// Points lists every point.
+var Points = []Point{
+	OrdersBeforeCommit, OrdersAfterCommit,
+	RelayAfterClaim, RelayMidBatch, RelayAfterPublish, RelayAfterMark,
+	LoyaltyBeforeCommit, LoyaltyBeforeAck, LoyaltyAfterAck,
+}
+
+// armed is nil in production: At then costs one atomic load.
+var armed atomic.Pointer[arming]
+
+type arming struct {
+	plan Plan
+	hits atomic.Int64
+	say  func(string)
+}
+
+// Arm makes the process die, or hold, according to plan; say gets the one line printed before.
+// An empty plan arms nothing.
+func Arm(plan Plan, say func(string)) {
+	if plan.Point != "" {
+		armed.Store(&arming{plan: plan, say: say})
+	}
+}
+
+// At is the point itself. orders are the ids of the orders that are at it: one, or a whole batch.
+// A point that no order has come to is not hit.
+func At(point Point, orders ...string) {
+	if a := armed.Load(); a != nil && a.plan.Point == point {
+		a.hit(orders)
+	}
+}
+
+func (a *arming) hit(orders []string) {
+	if len(orders) == 0 || a.plan.Order != "" && !slices.Contains(orders, a.plan.Order) {
+		return
+	}
+	if a.hits.Add(1) != a.plan.Hit {
+		return
+	}
+	if a.plan.Hold {
+		a.say(fmt.Sprintf("holding at %s", a.plan.Point))
+		select {} // for ever: only a signal that ends the process gets past this
+	}
+	a.say(fmt.Sprintf("crash at %s, on purpose", a.plan.Point))
+	os.Exit(1)
+}

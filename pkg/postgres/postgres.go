@@ -1,0 +1,142 @@
+// Package postgres answers: how does a service reach its database, and when is it unreachable?
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/outboxlab/pkg/service"
+)
+
+// URL is a PostgreSQL connection URL. It prints itself without the password.
+type URL struct{ raw string }
+
+// UnmarshalText accepts postgres://user:password@host:port/database?option=value.
+func (u *URL) UnmarshalText(text []byte) error {
+	parsed, err := url.Parse(string(text))
+	if err != nil || (parsed.Scheme != "postgres" && parsed.Scheme != "postgresql") || parsed.Host == "" {
+		return errors.New("must be a URL like postgres://user:password@127.0.0.1:5432/database")
+	}
+	if _, err := pgxpool.ParseConfig(string(text)); err != nil {
+		return fmt.Errorf("not a usable PostgreSQL URL: %w", errors.Unwrap(err))
+	}
+	u.raw = string(text)
+	return nil
+}
+
+// String is the URL with its password masked.
+func (u URL) String() string {
+	parsed, err := url.Parse(u.raw)
+	if err != nil {
+		return "(unreadable)"
+	}
+	return parsed.Redacted()
+}
+
+// Reveal is the URL with its password, for connecting.
+func (u URL) Reveal() string { return u.raw }
+
+// Options of Open; the zero value is fine.
+type Options struct {
+	// IdleInTransaction ends a session whose transaction waits for its client longer than this, which frees the
+	// rows that a frozen client has locked. 0 = never.
+	IdleInTransaction time.Duration
+}
+
+// Open makes a pool of connections that carry name in the server's lists. It does not connect: a pool
+// outlives its server, so a service starts, and answers that it is not ready, before the database does.
+//
+// Connections to a server that only reads are refused, so that after a failover the pool finds the
+// new primary instead of staying with the old one (jackc/pgx#2207).
+func Open(u URL, name string, o Options) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(u.raw)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(u.raw, "pool_max_conns=") {
+		config.MaxConns = 10
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = name
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	if config.ConnConfig.ValidateConnect == nil {
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if o.IdleInTransaction > 0 {
+		config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = fmt.Sprint(o.IdleInTransaction.Milliseconds())
+	}
+	return pgxpool.NewWithConfig(context.Background(), config)
+}
+
+// Ready asks the server one question: does it answer, and may this session write? If not, the
+// pool's connections are dropped, so that the next ones are made anew.
+func Ready(ctx context.Context, pool *pgxpool.Pool) error {
+	var readOnly string
+	err := pool.QueryRow(ctx, `SHOW transaction_read_only`).Scan(&readOnly)
+	if err == nil && readOnly == "on" {
+		err = errors.New("the server is read-only")
+	}
+	if err != nil {
+		pool.Reset()
+		return fmt.Errorf("database: %w", err)
+	}
+	return nil
+}
+
+// Await waits until the server at u answers, at most for the time given.
+func Await(ctx context.Context, u URL, atMost time.Duration) error {
+	_, err := service.Try(ctx, atMost, func(ctx context.Context) (struct{}, error) {
+		conn, err := pgx.Connect(ctx, u.raw)
+		if err == nil {
+			return struct{}{}, conn.Close(ctx)
+		}
+		if answer, ok := errors.AsType[*pgconn.PgError](err); ok && !away(answer.Code) {
+			err = backoff.Permanent(err) // it answers, and does not want us: waiting does not change that
+		}
+		return struct{}{}, err
+	})
+	if err != nil {
+		return fmt.Errorf("database %s: %w", u, err)
+	}
+	return nil
+}
+
+// Unreachable tells whether err means that the database could not be asked, as opposed to: it
+// answered, and the answer was no. After an unreachable COMMIT nobody knows the outcome; doing the
+// work again is then safe because the inbox remembers.
+func Unreachable(err error) bool {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true // no server, none that may write, or none that lets us in
+	}
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return away(answer.Code)
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		pgconn.Timeout(err) || pgconn.SafeToRetry(err)
+}
+
+// away tells whether a SQLSTATE says that the server cannot work now, whatever it is asked.
+func away(sqlState string) bool {
+	switch sqlState {
+	case "57P01", "57P02", "57P03", // shut down by an administrator, crashed, starting up
+		"53300", // too many connections
+		"25006": // read-only: a standby, or a primary no more
+		return true
+	}
+	return strings.HasPrefix(sqlState, "08") // connection exceptions
+}

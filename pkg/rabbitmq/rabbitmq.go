@@ -1,0 +1,115 @@
+// Package rabbitmq answers: how does a service reach its broker? It gives out plain amqp091-go
+// connections whose every wait is bounded, and leaves their use to the services. Automatic
+// recovery stays off: it keeps delivery tags of a dead channel alive, so that an acknowledgement
+// can hit another message (facts 2.2). A broken connection ends its session instead.
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/mod/semver"
+)
+
+// URL is an AMQP connection URL. It prints itself without the password.
+type URL struct{ raw string }
+
+// UnmarshalText accepts amqp://user:password@host:port/vhost, or amqps://.
+func (u *URL) UnmarshalText(text []byte) error {
+	parsed, err := url.Parse(string(text))
+	if err != nil || (parsed.Scheme != "amqp" && parsed.Scheme != "amqps") || parsed.Host == "" {
+		return errors.New("must be a URL like amqp://user:password@127.0.0.1:5672/")
+	}
+	if _, err := amqp.ParseURI(string(text)); err != nil {
+		return fmt.Errorf("not a usable AMQP URL: %w", err)
+	}
+	u.raw = string(text)
+	return nil
+}
+
+// String is the URL with its password masked.
+func (u URL) String() string {
+	parsed, err := url.Parse(u.raw)
+	if err != nil {
+		return "(unreadable)"
+	}
+	return parsed.Redacted()
+}
+
+const (
+	// minServer is the first broker with delayed retry and without two bugs of at-least-once
+	// dead-lettering (facts 1.5). An older one takes the queue arguments and ignores them.
+	minServer = "v4.3.3"
+	// connectTimeout bounds dialling and the handshake.
+	connectTimeout = 5 * time.Second
+	// writeTimeout bounds every write. A broker under a memory alarm stops reading, and the
+	// client library has no deadline of its own (facts 2.4).
+	writeTimeout = 5 * time.Second
+	// closeTimeout bounds the farewell to a broker that may be frozen.
+	closeTimeout = 2 * time.Second
+	// heartbeat finds a peer that went away without a word: three missed ones end the connection.
+	heartbeat = 5 * time.Second
+)
+
+// Dial opens a connection that carries name in the broker's lists. It takes at most 10 s; ctx ends
+// it earlier, and means nothing to the connection once that is open.
+func Dial(ctx context.Context, u URL, name string) (*amqp.Connection, error) {
+	properties := amqp.NewConnectionProperties()
+	properties.SetClientConnectionName(name)
+	var hangUp func() bool
+	conn, err := amqp.DialConfig(u.raw, amqp.Config{
+		Heartbeat:  heartbeat,
+		Properties: properties,
+		Dial: func(network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			if err == nil {
+				hangUp = context.AfterFunc(ctx, func() { _ = conn.Close() })
+			}
+			return conn, err
+		},
+	})
+	if hangUp != nil && !hangUp() {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	version, _ := conn.Properties["version"].(string)
+	if semver.Compare("v"+version, minServer) < 0 {
+		Close(conn)
+		return nil, fmt.Errorf("RabbitMQ %s or newer is needed (delayed retry), this server is %q", minServer[1:], version)
+	}
+	return conn, nil
+}
+
+// Close ends the connection in order, or without the broker's consent if that does not answer within
+// 2 s. What became of the messages on it is known by then or never, so there is no error to return.
+func Close(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
+
+func dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: connectTimeout}
+	conn, err := dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	// The client library clears this deadline after the handshake.
+	if err := conn.SetDeadline(time.Now().Add(connectTimeout)); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &boundedConn{conn}, nil
+}
+
+// boundedConn is a connection on which no write waits longer than writeTimeout.
+type boundedConn struct{ net.Conn }
+
+func (c *boundedConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}

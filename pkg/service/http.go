@@ -1,0 +1,125 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/go-chi/chi/v5"
+)
+
+// This file answers: how does a service speak HTTP, and how is it asked whether it is well?
+
+const (
+	// httpGrace is how long requests in flight may take after SIGTERM.
+	httpGrace = 5 * time.Second
+	// readTimeout bounds how long a client may take to send a request.
+	readTimeout = 10 * time.Second
+	// probeTimeout bounds one question to /readyz.
+	probeTimeout = 2 * time.Second
+)
+
+// Ready tells whether a service can do its work now; the error says what is missing.
+type Ready func(ctx context.Context) error
+
+// NewRouter makes a router with /healthz (the process runs) and /readyz (it can do its work: 200,
+// or 503 with the reason), and an API on it whose errors are RFC 9457 problem details. The API
+// describes itself at /openapi.json and /docs.
+func NewRouter(title string, ready Ready) (http.Handler, huma.API) {
+	router := chi.NewMux()
+	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, http.StatusNotFound, "there is no "+r.URL.Path+" here; /docs lists what there is")
+	})
+	router.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, http.StatusMethodNotAllowed, r.Method+" is not possible on "+r.URL.Path)
+	})
+	router.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	router.Get("/readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), probeTimeout)
+		defer cancel()
+		if err := ready(ctx); err != nil {
+			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ready")
+	})
+	config := huma.DefaultConfig(title, "1")
+	config.CreateHooks = nil // no "$schema" member in bodies: they are the contract's, to the letter
+	return router, humachi.New(router, config)
+}
+
+// writeProblem answers as huma does, for what never reaches it.
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail})
+}
+
+// Listen opens addr (host:port; port 0 picks a free one) and says where it listens.
+func Listen(log *slog.Logger, addr string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	url := "http://" + listener.Addr().String()
+	log.Info("listening on "+url, "url", url)
+	return listener, nil
+}
+
+// Serve answers requests until ctx ends, then lets the ones in flight finish, for at most 5 s.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadTimeout: readTimeout}
+	stopped := make(chan error, 1)
+	context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpGrace)
+		defer cancel()
+		stopped <- server.Shutdown(grace)
+	})
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-stopped
+}
+
+// Health is what `NAME health` does, for container images that have no shell and no curl: it asks
+// /readyz of the service that listens on the address in the named variable.
+func Health(ctx context.Context, getenv func(string) string, variable, defaultAddr string) error {
+	addr := getenv(variable)
+	if addr == "" {
+		addr = defaultAddr
+	}
+	if err := CheckAddr(variable, addr); err != nil {
+		return UsageError{err}
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: %s", response.Status)
+	}
+	return nil
+}
