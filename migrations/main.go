@@ -60,14 +60,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 		return err
 	}
 	switch command {
-	case "up <schemas>":
+	case "up":
 		passwords := schema.Passwords{"orders_app": config.OrdersPassword, "relay_app": config.RelayPassword, "loyalty_app": config.LoyaltyPassword}
 		if err := schema.Up(ctx, url, passwords, log, cli.Up.Schemas...); err != nil {
 			return err
 		}
 		log("up to date")
 		return nil
-	case "down <schemas>":
+	case "down":
 		return schema.Down(ctx, url, log, cli.Down.Schemas...)
 	default:
 		return schema.Status(ctx, url, log, cli.Status.Schemas...)

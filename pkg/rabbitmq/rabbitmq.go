@@ -45,8 +45,8 @@ const (
 	// minServer is the first broker with delayed retry and without two bugs of at-least-once
 	// dead-lettering (facts 1.5). An older one takes the queue arguments and ignores them.
 	minServer = "v4.3.3"
-	// connectTimeout bounds dialling and the handshake.
-	connectTimeout = 5 * time.Second
+	// openTimeout bounds dialling, the handshake and the set-up of the channel together.
+	openTimeout = 10 * time.Second
 	// writeTimeout bounds every write. A broker under a memory alarm stops reading, and the
 	// client library has no deadline of its own (facts 2.4).
 	writeTimeout = 5 * time.Second
@@ -56,53 +56,63 @@ const (
 	heartbeat = 5 * time.Second
 )
 
-// Dial opens a connection that carries name in the broker's lists. It takes at most 10 s; ctx ends
-// it earlier, and means nothing to the connection once that is open.
-func Dial(ctx context.Context, u URL, name string) (*amqp.Connection, error) {
+// Open opens a connection, which carries name in the broker's lists, and one channel on it, and
+// lets setup prepare the channel. All that takes at most 10 s; ctx ends it earlier, and means
+// nothing any more once Open has returned. Close the connection with Close.
+func Open(ctx context.Context, u URL, name string, setup func(*amqp.Channel) error) (*amqp.Connection, *amqp.Channel, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	// The library's own waits take no context. Closing the socket under them ends them all.
+	keep := func() bool { return true }
+	dial := func(network, addr string) (net.Conn, error) {
+		socket, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		keep = context.AfterFunc(ctx, func() { _ = socket.Close() })
+		return &boundedConn{socket}, nil
+	}
+	conn, ch, err := open(u, name, dial, setup)
+	if !keep() && err == nil {
+		Close(conn)
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("broker: %w", err)
+	}
+	return conn, ch, nil
+}
+
+func open(u URL, name string, dial func(network, addr string) (net.Conn, error), setup func(*amqp.Channel) error) (*amqp.Connection, *amqp.Channel, error) {
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(name)
-	var hangUp func() bool
-	conn, err := amqp.DialConfig(u.raw, amqp.Config{
-		Heartbeat:  heartbeat,
-		Properties: properties,
-		Dial: func(network, addr string) (net.Conn, error) {
-			conn, err := dial(ctx, network, addr)
-			if err == nil {
-				hangUp = context.AfterFunc(ctx, func() { _ = conn.Close() })
-			}
-			return conn, err
-		},
-	})
-	if hangUp != nil && !hangUp() {
-		return nil, errors.Join(ctx.Err(), err)
+	conn, err := amqp.DialConfig(u.raw, amqp.Config{Heartbeat: heartbeat, Properties: properties, Dial: dial})
+	if err != nil {
+		return nil, nil, err
 	}
+	ch, err := prepare(conn, setup)
+	if err != nil {
+		Close(conn)
+		return nil, nil, err
+	}
+	return conn, ch, nil
+}
+
+func prepare(conn *amqp.Connection, setup func(*amqp.Channel) error) (*amqp.Channel, error) {
+	version, _ := conn.Properties["version"].(string)
+	if semver.Compare("v"+version, minServer) < 0 {
+		return nil, fmt.Errorf("RabbitMQ %s or newer is needed (delayed retry), this server is %q", minServer[1:], version)
+	}
+	ch, err := conn.Channel()
 	if err != nil {
 		return nil, err
 	}
-	version, _ := conn.Properties["version"].(string)
-	if semver.Compare("v"+version, minServer) < 0 {
-		Close(conn)
-		return nil, fmt.Errorf("RabbitMQ %s or newer is needed (delayed retry), this server is %q", minServer[1:], version)
-	}
-	return conn, nil
+	return ch, setup(ch)
 }
 
 // Close ends the connection in order, or without the broker's consent if that does not answer within
 // 2 s. What became of the messages on it is known by then or never, so there is no error to return.
 func Close(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
-
-func dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: connectTimeout}
-	conn, err := dialer.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	// The client library clears this deadline after the handshake.
-	if err := conn.SetDeadline(time.Now().Add(connectTimeout)); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return &boundedConn{conn}, nil
-}
 
 // boundedConn is a connection on which no write waits longer than writeTimeout.
 type boundedConn struct{ net.Conn }

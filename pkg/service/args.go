@@ -10,7 +10,7 @@ import (
 // This file answers: what did the command line ask for?
 
 // ParseArgs fills cli, a struct with kong's tags, from args and returns the command chosen, e.g.
-// "place <customer> <total>". It returns "" and no error when --help was asked for and printed.
+// "place". It returns "" and no error when --help was asked for and printed.
 // examples is shown below kong's own help, as it is. A mistake comes back as a UsageError.
 func ParseArgs(name, description, examples string, cli any, args []string, stdout io.Writer) (string, error) {
 	helped := false
@@ -34,5 +34,5 @@ func ParseArgs(name, description, examples string, cli any, args []string, stdou
 	if err != nil {
 		return "", Usagef("%w (see %s --help)", err, name)
 	}
-	return ctx.Command(), nil
+	return ctx.Selected().Name, nil
 }

@@ -53,6 +53,8 @@ func NewRouter(title string, ready Ready) (http.Handler, huma.API) {
 		_, _ = fmt.Fprintln(w, "ready")
 	})
 	config := huma.DefaultConfig(title, "1")
+	// What curl -d sends unless told otherwise; the body is JSON all the same.
+	config.Formats["application/x-www-form-urlencoded"] = huma.DefaultJSONFormat
 	config.CreateHooks = nil // no "$schema" member in bodies: they are the contract's, to the letter
 	return router, humachi.New(router, config)
 }

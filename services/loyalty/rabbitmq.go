@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,9 @@ import (
 // handleTimeout bounds the handling of one message. A database that does not answer within it
 // counts as unreachable.
 const handleTimeout = 10 * time.Second
+
+// giveBackTimeout bounds how long a frozen broker may hold up the end of a session.
+const giveBackTimeout = 3 * time.Second
 
 // Consumer awards points for the messages of the queue.
 type Consumer struct {
@@ -57,20 +61,16 @@ func (c *Consumer) session(ctx context.Context, up func()) error {
 	if err := postgres.Ready(ctx, c.pool); err != nil {
 		return err
 	}
-	conn, err := rabbitmq.Dial(ctx, c.url, "loyalty")
+	var deliveries <-chan amqp.Delivery
+	conn, ch, err := rabbitmq.Open(ctx, c.url, "loyalty", func(ch *amqp.Channel) (err error) {
+		deliveries, err = c.consume(ch)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer rabbitmq.Close(conn)
-	ch, err := conn.Channel()
-	if err != nil {
-		return err
-	}
-	defer giveBack(ch)
-	deliveries, err := c.consume(ch)
-	if err != nil {
-		return err
-	}
+	defer giveBack(conn, ch)
 	c.attached.Store(true)
 	defer c.attached.Store(false)
 	up()
@@ -105,7 +105,9 @@ func (c *Consumer) consume(ch *amqp.Channel) (<-chan amqp.Delivery, error) {
 // giveBack ends consuming in order: no new messages, and those in hand return to the queue at once
 // and uncounted. Closing the channel without it would count as a failed delivery of every message
 // in hand, as a crash does (facts 1.1). On a lost channel both calls do nothing.
-func giveBack(ch *amqp.Channel) {
+func giveBack(conn *amqp.Connection, ch *amqp.Channel) {
+	tooLate := time.AfterFunc(giveBackTimeout, func() { rabbitmq.Close(conn) })
+	defer tooLate.Stop()
 	if ch.Cancel(consumerName, false) != nil {
 		return
 	}
@@ -130,7 +132,8 @@ func (c *Consumer) settle(d amqp.Delivery, order events.OrderPlaced, awarded boo
 	orderID := strconv.FormatInt(order.OrderID, 10)
 	switch {
 	case refusal(err) != "": // no try will ever be better: to the DLQ, as it is
-		c.say(d, slog.LevelWarn, "%s -> DLQ (%v)", refusal(err), err)
+		detail := strings.TrimPrefix(err.Error(), refusal(err)+": ")
+		c.say(d, slog.LevelWarn, "%s -> DLQ (%s)", refusal(err), detail)
 		return d.Reject(false)
 
 	case err == nil && awarded:

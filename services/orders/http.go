@@ -84,7 +84,7 @@ func (a api) place(ctx context.Context, r *placeRequest) (*placeResponse, error)
 		CustomerID: r.Body.CustomerID, TotalKZT: r.Body.TotalKZT, Traceparent: validTrace(r.Traceparent),
 	})
 	if err != nil {
-		return nil, a.problem("order not placed", err)
+		return nil, a.problem("order not placed, or (if the database broke off just now) placed without this reply", err)
 	}
 	a.log.Debug(saved(order), "order", order.ID, "customer", order.CustomerID, "total_kzt", order.TotalKZT)
 	return &placeResponse{Location: fmt.Sprintf("/orders/%d", order.ID), Body: orderBody(order)}, nil
@@ -95,7 +95,7 @@ func (a api) find(ctx context.Context, r *findRequest) (*findResponse, error) {
 	defer cancel()
 	order, err := Find(ctx, a.pool, r.ID)
 	if err != nil {
-		return nil, a.problem(fmt.Sprintf("order %d", r.ID), err)
+		return nil, a.problem(fmt.Sprintf("order %d not found", r.ID), err)
 	}
 	return &findResponse{Body: orderBody(order)}, nil
 }
@@ -104,15 +104,15 @@ func (a api) find(ctx context.Context, r *findRequest) (*findResponse, error) {
 func (a api) problem(what string, err error) error {
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return huma.Error404NotFound(what + " does not exist")
+		return huma.Error404NotFound(what)
 	case postgres.Unreachable(err):
-		a.log.Warn(fmt.Sprintf("%s: database: %v", what, err), "err", err)
+		a.log.Warn(fmt.Sprintf("database unreachable: %v", err), "err", err)
 		return huma.ErrorWithHeaders(
-			huma.Error503ServiceUnavailable(what+": the database does not answer; if it broke off just now, the outcome is unknown"),
+			huma.Error503ServiceUnavailable("the database does not answer: "+what),
 			http.Header{"Retry-After": {"1"}})
 	default:
 		a.log.Error(fmt.Sprintf("%s: %v", what, err), "err", err)
-		return huma.Error500InternalServerError(what + ": internal error")
+		return huma.Error500InternalServerError("internal error: " + what)
 	}
 }
 

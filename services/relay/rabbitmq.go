@@ -27,8 +27,7 @@ type rabbit struct {
 	conn    *amqp.Connection
 	ch      *amqp.Channel
 	returns chan amqp.Return
-	closed  chan *amqp.Error // the channel's end, which is also the session's
-	broken  chan struct{}
+	broken  chan struct{} // closed with the channel, whose end is the session's
 	timeout time.Duration // for all confirms of a batch
 }
 
@@ -41,35 +40,23 @@ var (
 // openRabbitMQ connects and declares the topology, so that the first event has a queue to go to
 // even if no consumer has ever run.
 func openRabbitMQ(ctx context.Context, u rabbitmq.URL, timeout time.Duration) (Transport, error) {
-	conn, err := rabbitmq.Dial(ctx, u, "relay")
+	conn, ch, err := rabbitmq.Open(ctx, u, "relay", func(ch *amqp.Channel) error {
+		if err := topology.Declare(ch); err != nil {
+			return err
+		}
+		return ch.Confirm(false)
+	})
 	if err != nil {
 		return nil, err
 	}
-	r := &rabbit{conn: conn, timeout: timeout, broken: make(chan struct{})}
-	if err := r.openChannel(); err != nil {
-		rabbitmq.Close(conn)
-		return nil, err
-	}
-	return r, nil
-}
-
-func (r *rabbit) openChannel() (err error) {
-	if r.ch, err = r.conn.Channel(); err != nil {
-		return err
-	}
-	if err := topology.Declare(r.ch); err != nil {
-		return err
-	}
-	if err := r.ch.Confirm(false); err != nil {
-		return err
-	}
-	r.returns = r.ch.NotifyReturn(make(chan amqp.Return, maxReturns))
-	r.closed = r.ch.NotifyClose(make(chan *amqp.Error, 1))
+	r := &rabbit{conn: conn, ch: ch, timeout: timeout, broken: make(chan struct{})}
+	r.returns = ch.NotifyReturn(make(chan amqp.Return, maxReturns))
+	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	go func() {
-		<-r.closed
+		<-closed
 		close(r.broken)
 	}()
-	return nil
+	return r, nil
 }
 
 func (r *rabbit) Broken() <-chan struct{} { return r.broken }
