@@ -26,6 +26,9 @@ const (
 	probeTimeout = 2 * time.Second
 )
 
+// A member called customerid is not customerId but a misspelt one, and refused as such.
+func init() { huma.ValidateStrictCasing = true }
+
 // Ready tells whether a service can do its work now; the error says what is missing.
 type Ready func(ctx context.Context) error
 

@@ -10,6 +10,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/postgres"
 	"example.com/outboxlab/pkg/service"
@@ -53,10 +55,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	log := service.NewLogger("relay", config.LogConfig, stdout)
 	crash.Arm(plan, func(line string) { log.Warn(line) })
 
-	pool, err := postgres.Open(config.DatabaseURL, "relay", postgres.Options{
-		// The rows of a relay that was frozen in the middle of a batch become free again.
-		IdleInTransaction: config.PublishTimeout + 5*time.Second,
-	})
+	pool, err := openPool(config)
 	if err != nil {
 		return err
 	}
@@ -71,6 +70,15 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	}
 	log.Info("starting with " + service.Describe(config))
 	return serve(ctx, config, r)
+}
+
+// idleMargin is how much longer than its publishing a transaction may wait for its relay.
+const idleMargin = 5 * time.Second
+
+// openPool sees to it that the rows of a relay frozen in the middle of a batch become free again: the
+// server ends a transaction whose client is silent for longer than publishing can take.
+func openPool(config Config) (*pgxpool.Pool, error) {
+	return postgres.Open(config.DatabaseURL, "relay", postgres.Options{IdleInTransaction: config.PublishTimeout + idleMargin})
 }
 
 // serve publishes until ctx ends, and answers health checks meanwhile if it has an address.

@@ -1,0 +1,59 @@
+package lab
+
+// How does a test look at what is in the database?
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Owner opens a pool of connections as the database's owner, closed when the test ends.
+func (l *Lab) Owner(t testing.TB) *pgxpool.Pool { return open(t, l.OwnerURL) }
+
+func open(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// Exec runs a statement and fails the test if that fails.
+func Exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// One returns the single value that a query gives.
+func One[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) T {
+	t.Helper()
+	rows, _ := pool.Query(t.Context(), sql, args...)
+	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return value
+}
+
+// AwaitOne waits until a query gives the single value wanted.
+func AwaitOne[T comparable](t testing.TB, pool *pgxpool.Pool, want T, sql string, args ...any) {
+	t.Helper()
+	var last T
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: %v, want %v", sql, last, want)
+		}
+	}()
+	Poll(t, startLimit, sql, func() (bool, error) {
+		rows, _ := pool.Query(t.Context(), sql, args...)
+		value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+		last = value
+		return value == want, err
+	})
+}
