@@ -1,0 +1,120 @@
+package main
+
+// Can every invariant fail? Each broken state below breaks the one claim it should, and names the id that offends.
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// healthy is a system at rest: order 1 awarded, order 2 parked, one malformed event parked.
+func healthy() counts {
+	return counts{
+		accepted: []int64{1, 2},
+		orders:   map[int64]int{1: 120, 2: 45},
+		events:   map[string]int64{"e1": 1, "e2": 2, "bad": 0},
+		ledger:   []award{{Order: 1, Points: 120}},
+		inbox:    map[string]bool{"e1": true},
+		dead:     []deadLetter{{id: "e2", orderID: 2, reason: "delivery_limit"}, {id: "bad", reason: "rejected"}},
+	}
+}
+
+func TestInvariantsHold(t *testing.T) {
+	for _, j := range invariants(healthy()) {
+		if !j.holds() {
+			t.Errorf("%s: ✘ %v in a healthy system", j.claim, j.offenders)
+		}
+	}
+}
+
+// An order may be both awarded and parked: its second copy died.
+func TestAwardedAndParkedIsAllowed(t *testing.T) {
+	c := healthy()
+	c.dead = append(c.dead, deadLetter{id: "e1", orderID: 1})
+	for _, j := range invariants(c) {
+		if !j.holds() {
+			t.Errorf("%s: ✘ %v", j.claim, j.offenders)
+		}
+	}
+}
+
+func TestInvariantsFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		breaks func(*counts)
+		want   map[string]string // claim → offender
+	}{
+		"an accepted order vanished": {
+			func(c *counts) { c.accepted = append(c.accepted, 3) },
+			map[string]string{"every order answered 201 exists": "order 3"},
+		},
+		"an order without event": {
+			func(c *counts) { c.orders[3] = 10 },
+			map[string]string{"orders = ledger ∪ DLQ": "order 3"},
+		},
+		"an award for no order": {
+			func(c *counts) {
+				c.ledger = append(c.ledger, award{Order: 9, Points: 1})
+				c.events["e9"], c.inbox["e9"] = 9, true
+			},
+			map[string]string{"orders = ledger ∪ DLQ": "ledger row without order 9"},
+		},
+		"awarded twice": {
+			func(c *counts) { c.ledger = append(c.ledger, c.ledger[0]) },
+			map[string]string{"no order twice in the ledger": "2 times order 1"},
+		},
+		"wrong points": {
+			func(c *counts) { c.ledger[0].Points = 121 },
+			map[string]string{"each award is one point per 100 KZT": "121 points instead of 120 for order 1"},
+		},
+		"award without inbox row": {
+			func(c *counts) { delete(c.inbox, "e1") },
+			map[string]string{
+				"inbox rows = distinct messages handled": "awarded without inbox row: event e1",
+				"every event is handled or parked":       "event e1",
+			},
+		},
+		"inbox row without award": {
+			func(c *counts) { c.inbox["e2"] = true },
+			map[string]string{"inbox rows = distinct messages handled": "inbox row without award: event e2"},
+		},
+		"a message lost": {
+			func(c *counts) { c.dead = c.dead[:1] },
+			map[string]string{"every event is handled or parked": "event bad"},
+		},
+		"still in the outbox": {
+			func(c *counts) { c.pending = []string{"e2"} },
+			map[string]string{"outbox pending = 0": "event e2"},
+		},
+		"still in the queue": {
+			func(c *counts) { c.ready = 4 },
+			map[string]string{"nothing is left in the queue": "messages: 4"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := healthy()
+			c.breaks(&state)
+			broken := map[string]string{}
+			for _, j := range invariants(state) {
+				if !j.holds() {
+					broken[j.claim] = strings.Join(j.offenders, ", ")
+				}
+			}
+			if !maps.Equal(broken, c.want) {
+				t.Errorf("broken: %v, want %v", broken, c.want)
+			}
+		})
+	}
+}
+
+func TestTrafficCounts(t *testing.T) {
+	c := counts{
+		published: []publication{{id: "a", connection: "x"}, {id: "b", connection: "x"}, {id: "a", connection: "y"}},
+		delivered: []delivery{{id: "a"}, {id: "b", redelivered: true, failures: 2}},
+	}
+	got := []int{c.distinctPublished(), c.republished(), c.redeliveries(), c.failures(), c.fewest()}
+	if want := []int{2, 1, 1, 2, 1}; !slices.Equal(got, want) {
+		t.Errorf("distinct, republished, redeliveries, failures, fewest = %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,188 @@
+// What can a condition ask? This table lists every measure: questions to SQL, HTTP, the broker, the tap and the
+// processes, each answered with numbers at the moment it is asked.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// measure is one question.
+type measure struct {
+	usage, meaning string
+	least, most    int // how many arguments it takes
+	ask            func(ctx context.Context, s *stage, args []string) ([]float64, error)
+}
+
+// measures by name.
+var measures = map[string]measure{
+	"orders":  sqlMeasure("rows in orders.orders", `SELECT count(*) FROM orders.orders`),
+	"pending": sqlMeasure("outbox rows not marked as published", `SELECT count(*) FROM orders.outbox WHERE published_at IS NULL`),
+	"ledger":  sqlMeasure("rows in loyalty.ledger", `SELECT count(*) FROM loyalty.ledger`),
+	"inbox":   sqlMeasure("rows in loyalty.processed_messages", `SELECT count(*) FROM loyalty.processed_messages`),
+	"points": {usage: "points [CUSTOMER]", meaning: "points of one customer, asked over HTTP; without a customer the sum of the ledger",
+		most: 1, ask: askPoints},
+
+	"publishes":    tapMeasure("events published, repeats included", func(c counts) int { return len(c.published) }),
+	"republished":  tapMeasure("events published again: publishes less distinct events published", counts.republished),
+	"deliveries":   tapMeasure("messages handed to the loyalty service, repeats included", func(c counts) int { return len(c.delivered) }),
+	"redeliveries": tapMeasure("deliveries that the broker marked as redelivered", counts.redeliveries),
+	"failures":     tapMeasure("the highest x-delivery-count of any delivery: failed attempts that were counted against a message", counts.failures),
+	"publishers":   tapMeasure("connections that published", func(c counts) int { return len(c.publishesByConnection()) }),
+	"fewest":       tapMeasure("publishes of the connection that published least", counts.fewest),
+
+	"attempts": {usage: "attempts ORDER", meaning: "deliveries of one order's event", least: 1, most: 1, ask: askAttempts},
+	"waits":    {usage: "waits ORDER", meaning: "seconds between the deliveries of one order's event; compare with `about`", least: 1, most: 1, ask: askWaits},
+
+	"dlq":          {usage: "dlq [REASON]", meaning: "messages in the dead-letter queue, by the reason of their death", most: 1, ask: askDeadLetters},
+	"dlq-failures": {usage: "dlq-failures ORDER", meaning: "x-delivery-count of that order's message in the dead-letter queue", least: 1, most: 1, ask: askDeadFailures},
+	"ready":        {usage: "ready", meaning: "messages waiting in the loyalty queue", ask: askReady},
+	"unacked":      {usage: "unacked", meaning: "1 when the loyalty consumer certainly holds unacknowledged messages, else 0", ask: askUnacked},
+
+	"holding":    {usage: "holding NAME", meaning: "1 when that service has stopped at its crash point", least: 1, most: 1, ask: askHolding},
+	"printed":    {usage: "printed NAME WORD …", meaning: "lines of a service's output that contain these words", least: 2, most: 9, ask: askPrinted},
+	"typical-ms": {usage: "typical-ms", meaning: "median reply time of the newest place step, in milliseconds", ask: askTypical},
+	"moving":     {usage: "moving", meaning: "1 while anything is still placed, pending, queued, delayed or under way, else 0", ask: askMoving},
+}
+
+func number(n int, err error) ([]float64, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []float64{float64(n)}, nil
+}
+
+// sqlMeasure asks one count as the owner.
+func sqlMeasure(meaning, query string) measure {
+	return measure{meaning: meaning, ask: func(ctx context.Context, s *stage, _ []string) ([]float64, error) {
+		var n int
+		err := s.db.QueryRow(ctx, query).Scan(&n)
+		return number(n, err)
+	}}
+}
+
+// tapMeasure asks what the broker's firehose has told so far.
+func tapMeasure(meaning string, of func(counts) int) measure {
+	return measure{meaning: meaning, ask: func(ctx context.Context, s *stage, _ []string) ([]float64, error) {
+		c, err := s.traffic(ctx)
+		return number(of(c), err)
+	}}
+}
+
+func askPoints(ctx context.Context, s *stage, args []string) ([]float64, error) {
+	var answer struct {
+		Points int `json:"points"`
+	}
+	if len(args) == 0 {
+		err := s.db.QueryRow(ctx, `SELECT coalesce(sum(points), 0) FROM loyalty.ledger`).Scan(&answer.Points)
+		return number(answer.Points, err)
+	}
+	p, err := s.running("loyalty")
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.address()+"/customers/"+args[0]+"/points", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := probe.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET /customers/%s/points answered %s", args[0], response.Status)
+	}
+	err = json.NewDecoder(response.Body).Decode(&answer)
+	return number(answer.Points, err)
+}
+
+func askAttempts(ctx context.Context, s *stage, args []string) ([]float64, error) {
+	times, err := s.deliveriesOf(ctx, args[0])
+	return number(len(times), err)
+}
+
+func askWaits(ctx context.Context, s *stage, args []string) ([]float64, error) {
+	times, err := s.deliveriesOf(ctx, args[0])
+	var waits []float64
+	for i := 1; i < len(times); i++ {
+		waits = append(waits, times[i].Sub(times[i-1]).Seconds())
+	}
+	return waits, err
+}
+
+func askDeadLetters(_ context.Context, s *stage, args []string) ([]float64, error) {
+	letters, err := s.broker.parked()
+	n := 0
+	for _, l := range letters {
+		if len(args) == 0 || l.reason == args[0] {
+			n++
+		}
+	}
+	return number(n, err)
+}
+
+func askDeadFailures(_ context.Context, s *stage, args []string) ([]float64, error) {
+	letters, err := s.broker.parked()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range letters {
+		if strconv.FormatInt(l.orderID, 10) == args[0] {
+			return number(int(l.failures), nil)
+		}
+	}
+	return nil, fmt.Errorf("order %s is not in the dead-letter queue", args[0])
+}
+
+func askMoving(ctx context.Context, s *stage, _ []string) ([]float64, error) {
+	moving, err := s.moving(ctx)
+	if moving != "" {
+		return number(1, err)
+	}
+	return number(0, err)
+}
+
+func askReady(_ context.Context, s *stage, _ []string) ([]float64, error) {
+	ready, _, err := s.broker.queue(loyaltyQueue)
+	return number(ready, err)
+}
+
+// askUnacked judges from the outside and without delay. The broker does not tell a queue's unacknowledged messages
+// except in statistics that lag; but a quorum queue keeps a message ready only while no consumer has room for it.
+// So "some are ready and a consumer listens" means that its whole prefetch window is delivered and not acknowledged.
+func askUnacked(_ context.Context, s *stage, _ []string) ([]float64, error) {
+	ready, consumers, err := s.broker.queue(loyaltyQueue)
+	if ready > 0 && consumers > 0 {
+		return number(1, err)
+	}
+	return number(0, err)
+}
+
+func askHolding(_ context.Context, s *stage, args []string) ([]float64, error) {
+	p, err := s.running(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return number(p.printed(holdingAt), nil)
+}
+
+func askPrinted(_ context.Context, s *stage, args []string) ([]float64, error) {
+	p := s.find(args[0])
+	if p == nil {
+		return nil, fmt.Errorf("%s was not started", args[0])
+	}
+	return number(p.printed(strings.Join(args[1:], " ")), nil)
+}
+
+func askTypical(_ context.Context, s *stage, _ []string) ([]float64, error) {
+	if len(s.replies) == 0 {
+		return nil, errors.New("no order has been placed")
+	}
+	return number(int(median(s.replies).Milliseconds()), nil)
+}

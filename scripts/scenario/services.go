@@ -1,0 +1,179 @@
+// How do services come and go in a story? The verbs start, stop, crash, dead and run; kill has a file of its own.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// command is what a script says about a service to run.
+type command struct {
+	service, alias string
+	args, env      []string
+}
+
+var variable = regexp.MustCompile(`^[A-Z][A-Z_]*=`)
+
+// parseCommand reads SERVICE [as NAME] [VARIABLE=VALUE …] [ARGUMENT …].
+func parseCommand(words []string, form string) (command, error) {
+	if len(words) == 0 || !slices.Contains([]string{"orders", "relay", "loyalty"}, words[0]) {
+		return command{}, usage(form)
+	}
+	c := command{service: words[0], alias: words[0]}
+	words = words[1:]
+	if len(words) > 1 && words[0] == "as" {
+		c.alias, words = words[1], words[2:]
+	}
+	for _, w := range words {
+		if variable.MatchString(w) {
+			c.env = append(c.env, w)
+		} else {
+			c.args = append(c.args, w)
+		}
+	}
+	return c, nil
+}
+
+func compileStart(args []string) (action, error) {
+	c, err := parseCommand(args, "start")
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, s *stage) error {
+		p, err := s.launch(c)
+		if err != nil {
+			return err
+		}
+		return awaitReady(ctx, p)
+	}, nil
+}
+
+// awaitReady waits until /readyz answers 200. A service told to hold at a crash point may get there, and hold,
+// before it answers: that counts as started too.
+func awaitReady(ctx context.Context, p *process) error {
+	deadline := time.Now().Add(startWithin)
+	for {
+		if p.printed(holdingAt) > 0 || ready(ctx, p.address()) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s is not ready after %v; it last said: %s", p.alias, startWithin, p.lastLine())
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s ended with exit code %d instead of running; it last said: %s",
+				p.alias, p.cmd.ProcessState.ExitCode(), p.lastLine())
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// holdingAt begins the line a service prints when it stops at a crash point instead of dying there.
+const holdingAt = "holding at "
+
+var probe = &http.Client{Timeout: 2 * time.Second}
+
+func ready(ctx context.Context, address string) bool {
+	if address == "" {
+		return false
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	response, err := probe.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+func compileStop(args []string) (action, error) {
+	if len(args) != 1 {
+		return nil, usage("stop")
+	}
+	return func(ctx context.Context, s *stage) error {
+		p, err := s.running(args[0])
+		if err != nil {
+			return err
+		}
+		if err := p.signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		return p.mustExit(ctx, 0, exitWithin)
+	}, nil
+}
+
+func compileCrash(args []string) (action, error) {
+	n := len(args)
+	if n < 3 || args[n-2] != "at" {
+		return nil, usage("crash")
+	}
+	point := args[n-1]
+	c, err := parseCommand(args[:n-2], "crash")
+	if err != nil {
+		return nil, err
+	}
+	c.env = append(c.env, "CRASH_AT="+point)
+	return func(ctx context.Context, s *stage) error {
+		p, err := s.launch(c)
+		if err != nil {
+			return err
+		}
+		return s.died(ctx, p, point)
+	}, nil
+}
+
+func compileDead(args []string) (action, error) {
+	if len(args) != 3 || args[1] != "at" {
+		return nil, usage("dead")
+	}
+	return func(ctx context.Context, s *stage) error {
+		p := s.find(args[0])
+		if p == nil {
+			return fmt.Errorf("%s was not started", args[0])
+		}
+		return s.died(ctx, p, args[2])
+	}, nil
+}
+
+// died waits until p has ended itself at the crash point. Any error ends a service with 1, so the exit code alone
+// would not tell; what it left behind is for the story's own expectations to judge.
+func (s *stage) died(ctx context.Context, p *process, point string) error {
+	if err := p.mustExit(ctx, 1, exitWithin); err != nil {
+		return err
+	}
+	s.gone(p)
+	name, _, _ := strings.Cut(point, ":")
+	name, _, _ = strings.Cut(name, "@")
+	if p.printed("crash at "+name) == 0 {
+		return fmt.Errorf("%s ended with exit code 1, but not at %s; it last said: %s", p.alias, point, p.lastLine())
+	}
+	s.out.note("%s died there: exit code 1", p.alias)
+	return nil
+}
+
+func compileRun(args []string) (action, error) {
+	c, err := parseCommand(args, "run")
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, s *stage) error {
+		p, err := s.launch(c)
+		if err != nil {
+			return err
+		}
+		return p.mustExit(ctx, 0, exitWithin)
+	}, nil
+}

@@ -1,0 +1,162 @@
+// What can happen in a story? This table is the whole language: each verb compiles its arguments, once and before
+// anything runs, into an action. The conditions that await and expect judge are in condition.go.
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// action performs one step; its error ends the story.
+type action func(ctx context.Context, s *stage) error
+
+// verb is one word of the language.
+type verb struct {
+	name, usage, meaning string
+	compile              func(args []string) (action, error)
+}
+
+// verbs in the order of --help. It is filled in init because the verbs' code refers back to it for usage errors.
+var verbs []verb
+
+func init() {
+	verbs = []verb{
+		{"start", "start SERVICE [as NAME] [VARIABLE=VALUE …]", "run a service and wait until it is ready", compileStart},
+		{"stop", "stop NAME", "SIGTERM; expects exit code 0", compileStop},
+		{"kill", "kill NAME [when CONDITION]", "SIGKILL, at a moment when the condition holds", compileKill},
+		{"crash", "crash SERVICE [ARGUMENT …] at POINT", "run a service until it dies at that crash point; expects exit code 1", compileCrash},
+		{"dead", "dead NAME at POINT", "the service, started with CRASH_AT, dies there by itself; expects exit code 1", compileDead},
+		{"run", "run SERVICE ARGUMENT …", "run a command to its end; expects exit code 0", compileRun},
+		{"place", "place CUSTOMER TOTAL [unanswered]", "order over HTTP; expects 201, or (unanswered) a connection that breaks", compilePlace},
+		{"place", "place N orders [over DURATION] [meanwhile] [persistently]", "N orders by ten customers; meanwhile: the story goes on; persistently: refused ones again", compilePlace},
+		{"await", "await CONDITION [within DURATION]", "wait until it holds; 30s unless said otherwise", compileAwait},
+		{"expect", "expect CONDITION", "it must hold now", compileExpect},
+		{"sql", "sql STATEMENT", "run it as the owner of the database", compileSQL},
+		{"broker", "broker cut|silent|mend", "end the scenario's network path to the broker; swallow what is sent on it; restore it", compileBroker},
+		{"restart", "restart postgres|rabbitmq", "kill that server and start it again (own-servers only)", compileRestart},
+	}
+}
+
+// compile turns the words of a step into an action.
+func compile(word, rest string) (action, error) {
+	i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == word })
+	if i < 0 {
+		return nil, fmt.Errorf("no verb is called %q; --help lists them", word)
+	}
+	args := strings.Fields(rest)
+	if word == "sql" {
+		args = []string{rest} // a statement is one argument, quotes and all
+	}
+	act, err := verbs[i].compile(args)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", word, err)
+	}
+	return act, nil
+}
+
+// usage is the error for wrong arguments: all the forms of a verb.
+func usage(name string) error {
+	var forms []string
+	for _, v := range verbs {
+		if v.name == name {
+			forms = append(forms, v.usage)
+		}
+	}
+	return fmt.Errorf("usage: %s", strings.Join(forms, "  or  "))
+}
+
+func compileAwait(args []string) (action, error) {
+	within := awaitWithin
+	if n := len(args); n > 2 && args[n-2] == "within" {
+		d, err := time.ParseDuration(args[n-1])
+		if err != nil {
+			return nil, usage("await")
+		}
+		within, args = d, args[:n-2]
+	}
+	cond, err := parseCondition(args)
+	if err != nil {
+		return nil, err
+	}
+	words := strings.Join(args, " ")
+	return func(ctx context.Context, s *stage) error {
+		began := time.Now()
+		found, err := s.await(ctx, cond, words, within, pollEvery)
+		if err != nil {
+			return err
+		}
+		s.out.note("%s, after %.1f s", found, time.Since(began).Seconds())
+		return nil
+	}, nil
+}
+
+func compileExpect(args []string) (action, error) {
+	cond, err := parseCondition(args)
+	if err != nil {
+		return nil, err
+	}
+	words := strings.Join(args, " ")
+	return func(ctx context.Context, s *stage) error {
+		ok, found, err := cond.holds(ctx, s)
+		if err != nil || !ok {
+			return &unmet{words: words, found: found, err: err}
+		}
+		s.out.flush()
+		s.out.pass(words)
+		return nil
+	}, nil
+}
+
+func compileSQL(args []string) (action, error) {
+	if args[0] == "" {
+		return nil, usage("sql")
+	}
+	return func(ctx context.Context, s *stage) error {
+		tag, err := s.db.Exec(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		s.out.note("%s", tag)
+		return nil
+	}, nil
+}
+
+func compileBroker(args []string) (action, error) {
+	if len(args) != 1 || !slices.Contains([]string{"cut", "silent", "mend"}, args[0]) {
+		return nil, usage("broker")
+	}
+	return func(ctx context.Context, s *stage) error {
+		s.lastLoss = time.Now() // every change of the path ends the consumers' connections, now or soon
+		switch args[0] {
+		case "cut":
+			s.path.cut()
+			return nil
+		case "silent":
+			return s.path.silence()
+		default:
+			return s.path.mend(ctx)
+		}
+	}, nil
+}
+
+func compileRestart(args []string) (action, error) {
+	if len(args) != 1 || !slices.Contains([]string{"postgres", "rabbitmq"}, args[0]) {
+		return nil, usage("restart")
+	}
+	return func(ctx context.Context, s *stage) error {
+		began := time.Now()
+		restart := s.pair.RestartPostgres
+		if args[0] == "rabbitmq" {
+			s.lastLoss = began
+			restart = s.pair.RestartRabbitMQ
+		}
+		if err := restart(ctx); err != nil {
+			return err
+		}
+		s.out.note("killed, and back after %.1f s", time.Since(began).Seconds())
+		return nil
+	}, nil
+}
