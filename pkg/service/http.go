@@ -13,6 +13,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // This file answers: how does a service speak HTTP, and how is it asked whether it is well?
@@ -32,10 +35,10 @@ func init() { huma.ValidateStrictCasing = true }
 // Ready tells whether a service can do its work now; the error says what is missing.
 type Ready func(ctx context.Context) error
 
-// NewRouter makes a router with /healthz (the process runs) and /readyz (it can do its work: 200,
-// or 503 with the reason), and an API on it whose errors are RFC 9457 problem details. The API
+// NewRouter makes a router with /healthz (the process runs), /readyz (it can do its work: 200, or
+// 503 with the reason) and /metrics (Prometheus), and an API on it whose errors are RFC 9457 problem details. The API
 // describes itself at /openapi.json and /docs.
-func NewRouter(title string, ready Ready) (http.Handler, huma.API) {
+func NewRouter(title string, ready Ready, metrics *prometheus.Registry) (http.Handler, huma.API) {
 	router := chi.NewMux()
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, "there is no "+r.URL.Path+" here; /docs lists what there is")
@@ -55,11 +58,20 @@ func NewRouter(title string, ready Ready) (http.Handler, huma.API) {
 		}
 		_, _ = fmt.Fprintln(w, "ready")
 	})
+	router.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	config := huma.DefaultConfig(title, "1")
 	// What curl -d sends unless told otherwise; the body is JSON all the same.
 	config.Formats["application/x-www-form-urlencoded"] = huma.DefaultJSONFormat
 	config.CreateHooks = nil // no "$schema" member in bodies: they are the contract's, to the letter
 	return router, humachi.New(router, config)
+}
+
+// NewMetrics makes a registry that knows the process itself: memory, CPU, goroutines. It belongs to
+// one service, not to the process, so that tests can run several side by side.
+func NewMetrics() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
 }
 
 // writeProblem answers as huma does, for what never reaches it.

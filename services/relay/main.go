@@ -93,7 +93,7 @@ func serve(ctx context.Context, config Config, r *Relay) error {
 		if err != nil {
 			return err
 		}
-		router, _ := service.NewRouter("relay", r.Ready)
+		router, _ := service.NewRouter("relay", r.Ready, service.NewMetrics())
 		go func() {
 			defer cancel() // a relay that cannot be asked any more should not go on unseen
 			listening <- service.Serve(ctx, listener, router)
