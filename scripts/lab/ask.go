@@ -10,11 +10,9 @@ import (
 )
 
 // Owner opens a pool of connections as the database's owner, closed when the test ends.
-func (l *Lab) Owner(t testing.TB) *pgxpool.Pool { return open(t, l.OwnerURL) }
-
-func open(t testing.TB, url string) *pgxpool.Pool {
+func (l *Lab) Owner(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), l.OwnerURL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func openRabbitMQ(ctx context.Context, u rabbitmq.URL, timeout time.Duration) (T
 	r.returns = ch.NotifyReturn(make(chan amqp.Return, maxReturns))
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	go func() {
-		<-closed
+		_ = <-closed // why is told by whoever was using the channel
 		close(r.broken)
 	}()
 	return r, nil
