@@ -118,27 +118,21 @@ func (p *process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// exit waits for the end and returns the exit code, -1 when a signal ended it.
-func (p *process) exit(ctx context.Context, within time.Duration) (int, error) {
-	timer := time.NewTimer(within)
+// exitWithin is how long a service may take to end after SIGTERM, a command to do its work, a crash point to be reached.
+const exitWithin = 20 * time.Second
+
+// mustExit waits for the end and is satisfied only with the given exit code; a signal's is -1.
+func (p *process) mustExit(ctx context.Context, code int) error {
+	timer := time.NewTimer(exitWithin)
 	defer timer.Stop()
 	select {
 	case <-p.ended:
-		return p.cmd.ProcessState.ExitCode(), nil
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return context.Cause(ctx)
 	case <-timer.C:
-		return 0, fmt.Errorf("%s still runs after %v; it last said: %s", p.alias, within, p.lastLine())
+		return fmt.Errorf("%s still runs after %v; it last said: %s", p.alias, exitWithin, p.lastLine())
 	}
-}
-
-// mustExit waits for the end and is satisfied only with the given exit code.
-func (p *process) mustExit(ctx context.Context, code int, within time.Duration) error {
-	got, err := p.exit(ctx, within)
-	if err != nil {
-		return err
-	}
-	if got != code {
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
 		return fmt.Errorf("%s ended with exit code %d, expected %d; it last said: %s", p.alias, got, code, p.lastLine())
 	}
 	return nil
