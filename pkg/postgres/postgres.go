@@ -52,6 +52,9 @@ type Options struct {
 	// IdleInTransaction ends a session whose transaction waits for its client longer than this, which frees the
 	// rows that a frozen client has locked. 0 = never.
 	IdleInTransaction time.Duration
+	// NoJIT keeps the server from compiling queries. One that probes an index for every row looks
+	// expensive to the planner and is done before the compiler would be.
+	NoJIT bool
 }
 
 // Open makes a pool of connections that carry name in the server's lists. It does not connect: a pool
@@ -76,6 +79,9 @@ func Open(u URL, name string, o Options) (*pgxpool.Pool, error) {
 	}
 	if o.IdleInTransaction > 0 {
 		config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = fmt.Sprint(o.IdleInTransaction.Milliseconds())
+	}
+	if o.NoJIT {
+		config.ConnConfig.RuntimeParams["jit"] = "off"
 	}
 	return pgxpool.NewWithConfig(context.Background(), config)
 }

@@ -55,3 +55,14 @@ func AwaitOne[T comparable](t testing.TB, pool *pgxpool.Pool, want T, sql string
 		return value == want, err
 	})
 }
+
+// All returns the single column that a query gives.
+func All[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) []T {
+	t.Helper()
+	rows, _ := pool.Query(t.Context(), sql, args...)
+	values, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return values
+}
