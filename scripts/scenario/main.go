@@ -18,6 +18,7 @@ import (
 	"slices"
 	"syscall"
 
+	"example.com/outboxlab/scripts/blackbox"
 	"example.com/outboxlab/scripts/lab"
 	"example.com/outboxlab/scripts/stack/servers"
 )
@@ -42,7 +43,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	} else if err != nil {
 		return 2
 	}
-	root, err := moduleRoot(ctx)
+	root, err := blackbox.ModuleRoot(ctx)
 	if err != nil {
 		return complain(stderr, err, 1)
 	}
@@ -86,7 +87,7 @@ func performAll(ctx context.Context, root string, scripts []*script, out *narrat
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(binaries) }()
-	if err := build(ctx, root, binaries); err != nil {
+	if err := blackbox.Build(ctx, root, binaries); err != nil {
 		return nil, err
 	}
 	var results []result

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"example.com/outboxlab/scripts/blackbox"
 )
 
 // process is one running (or ended) service.
@@ -41,7 +43,7 @@ func launch(alias, service, binary string, args, env []string, tell func(line st
 	p.cmd = exec.Command(binary, args...)
 	p.cmd.Env = env
 	p.cmd.Stdout, p.cmd.Stderr = write, write
-	p.cmd.SysProcAttr = dieWithUs()
+	p.cmd.SysProcAttr = blackbox.DieWithUs()
 	err = p.cmd.Start()
 	_ = write.Close() // the child has its own copy; ours would keep the pipe from ending
 	if err != nil {
