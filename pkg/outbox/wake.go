@@ -23,15 +23,16 @@ const notifyTimeout = 2 * time.Second
 // Waker sends notifications. A nil Waker sends none.
 type Waker struct {
 	pool *pgxpool.Pool
-	due  chan struct{}
-	stop sync.Once
+	due  chan struct{} // holds one wake-up that has not been sent
+	stop chan struct{}
+	once sync.Once
 	done chan struct{}
 }
 
 // NewWaker starts a Waker that borrows a connection from pool for each notification. Close it before
 // the pool.
 func NewWaker(pool *pgxpool.Pool) *Waker {
-	w := &Waker{pool: pool, due: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &Waker{pool: pool, due: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -48,21 +49,35 @@ func (w *Waker) Wake() {
 	}
 }
 
-// Close sends what is due and stops. Wake must not be called any more.
+// Close sends what is due and stops. A Wake that comes later does nothing.
 func (w *Waker) Close() {
 	if w == nil {
 		return
 	}
-	w.stop.Do(func() { close(w.due) })
+	w.once.Do(func() { close(w.stop) })
 	<-w.done
 }
 
 func (w *Waker) run() {
 	defer close(w.done)
-	for range w.due {
-		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
-		// An error needs no report: the poll finds the row, and who cannot notify cannot place orders.
-		_, _ = w.pool.Exec(ctx, `NOTIFY `+Channel)
-		cancel()
+	for {
+		select {
+		case <-w.due:
+			w.notify()
+		case <-w.stop:
+			select {
+			case <-w.due:
+				w.notify()
+			default:
+			}
+			return
+		}
 	}
+}
+
+func (w *Waker) notify() {
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+	defer cancel()
+	// An error needs no report: the poll finds the row, and who cannot notify cannot place orders.
+	_, _ = w.pool.Exec(ctx, `NOTIFY `+Channel)
 }

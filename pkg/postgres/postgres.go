@@ -86,16 +86,16 @@ func Open(u URL, name string, o Options) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(context.Background(), config)
 }
 
-// Ready asks the server one question: does it answer, and may this session write? If not, the
-// pool's connections are dropped, so that the next ones are made anew.
+// Ready asks the server one question: does it answer, and may this session write? The connections
+// to one that only reads are dropped: the next ones find the new primary.
 func Ready(ctx context.Context, pool *pgxpool.Pool) error {
 	var readOnly string
 	err := pool.QueryRow(ctx, `SHOW transaction_read_only`).Scan(&readOnly)
 	if err == nil && readOnly == "on" {
+		pool.Reset()
 		err = errors.New("the server is read-only")
 	}
 	if err != nil {
-		pool.Reset()
 		return fmt.Errorf("database: %w", err)
 	}
 	return nil

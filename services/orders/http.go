@@ -28,6 +28,9 @@ const (
 	maxBody = 64 << 10
 )
 
+// statusClientGone is what nginx writes in its log for a client that hung up; nobody receives it.
+const statusClientGone = 499
+
 // placeRequest is POST /orders. The bounds in the tags are checked before the handler runs, and
 // an unknown member is refused: it is more likely a misspelt one than a wish.
 type placeRequest struct {
@@ -108,6 +111,9 @@ func (a api) problem(what string, err error) error {
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return huma.Error404NotFound(what)
+	case errors.Is(err, context.Canceled):
+		a.log.Debug(what + ": the client has gone")
+		return huma.NewError(statusClientGone, "the client has gone")
 	case postgres.Unreachable(err):
 		a.log.Warn(fmt.Sprintf("database unreachable: %v", err), "err", err)
 		return huma.ErrorWithHeaders(

@@ -32,68 +32,75 @@ const (
 	oFree = `(o.locked_until IS NULL OR o.locked_until < now())`
 
 	// firstWaiting is the end of a sub-select that finds the lowest waiting row of o's aggregate: one
-	// probe into an index. All sub-selects are scalar on purpose. As EXISTS they would become a join
+	// probe into an index. Such sub-selects are scalar on purpose; as EXISTS they would become a join
 	// over all pending rows.
 	firstWaiting = `FROM orders.outbox w
        WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
-         AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL %s
+         AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
        ORDER BY w.aggregate_type, w.aggregate_id, w.id
        LIMIT 1`
 
-	// firstReady does the same for ready rows, from the scan floor $2 up. It is written so that only
-	// the index by aggregate fits: to the planner the indexes by id look as good when ready rows are
-	// few, and walking them for every row is quadratic when they are many.
+	// firstReady does the same for ready rows from the scan floor $2 up. Both bounds are row
+	// comparisons: with equalities the index scan would start at the aggregate's first entry and
+	// walk over all that its history has left there.
 	firstReady = `FROM orders.outbox e
-       WHERE e.aggregate_type = o.aggregate_type AND e.aggregate_id = o.aggregate_id
-         AND (e.aggregate_type, e.aggregate_id, e.id) >= (o.aggregate_type, o.aggregate_id, $2)
-         AND e.published_at IS NULL AND e.dead_lettered_at IS NULL AND coalesce(e.retry_at, '-infinity') = '-infinity' %s
+       WHERE (e.aggregate_type, e.aggregate_id, e.id) >= (o.aggregate_type, o.aggregate_id, $2)
+         AND (e.aggregate_type, e.aggregate_id, e.id) <= (o.aggregate_type, o.aggregate_id, o.id)
+         AND e.published_at IS NULL AND e.dead_lettered_at IS NULL AND coalesce(e.retry_at, '-infinity') = '-infinity'
        ORDER BY e.aggregate_type, e.aggregate_id, e.id
        LIMIT 1`
 )
 
-// selectDue finds rows whose waiting time is over, each the first pending one of its aggregate.
-// They come from an index of their own, which has no floor.
-var selectDue = fmt.Sprintf(`
-SELECT o.id
+// selectDue finds rows whose waiting time is over, of aggregates in which no earlier row is ready
+// and the first waiting one is due itself. They come from an index of their own, which has no floor.
+const selectDue = `
+SELECT o.id, pg_column_size(o.payload)
 FROM orders.outbox o
-WHERE `+oPending+` AND o.retry_at <= now() AND `+oFree+`
-  AND least((SELECT w.id `+firstWaiting+`), (SELECT e.id `+firstReady+`)) = o.id
-ORDER BY o.retry_at
+WHERE ` + oPending + ` AND o.retry_at <= now() AND ` + oFree + `
+  AND (SELECT w.retry_at <= now() ` + firstWaiting + `)
+  AND (SELECT e.id ` + firstReady + `) IS NULL
+ORDER BY o.retry_at, o.id
 LIMIT $1
-FOR UPDATE OF o SKIP LOCKED`, "", "")
+FOR UPDATE OF o SKIP LOCKED`
 
 // selectReady finds ready rows, in the order in which they were written, of aggregates that nothing
 // holds up: no earlier row waits, and the first ready one is not leased. $2 is the scan floor.
-var selectReady = fmt.Sprintf(`
-SELECT o.id
+const selectReady = `
+SELECT o.id, pg_column_size(o.payload)
 FROM orders.outbox o
-WHERE `+oPending+` AND o.retry_at IS NULL AND o.id >= $2 AND `+oFree+`
-  AND coalesce((SELECT w.id `+firstWaiting+`), o.id) >= o.id
-  AND (SELECT e.locked_until IS NULL OR e.locked_until < now() `+firstReady+`)
+WHERE ` + oPending + ` AND o.retry_at IS NULL AND o.id >= $2 AND ` + oFree + `
+  AND coalesce((SELECT w.id ` + firstWaiting + `), o.id) >= o.id
+  AND (SELECT e.locked_until IS NULL OR e.locked_until < now() ` + firstReady + `)
 ORDER BY o.id
 LIMIT $1
-FOR UPDATE OF o SKIP LOCKED`, "", "")
+FOR UPDATE OF o SKIP LOCKED`
 
 // selectBatch is the second statement: of the rows just locked, $1, those below the first pending
-// row of their aggregate that is not among them, whole, up to $3 bytes of payload (but at least one
-// row). A payload above $4 bytes cannot be sent anyway and is left behind.
-var selectBatch = fmt.Sprintf(`
-WITH held AS (
-    SELECT * FROM orders.outbox WHERE id = ANY($1)
-), bounds AS MATERIALIZED (
-    SELECT o.aggregate_type, o.aggregate_id, least((SELECT w.id `+firstWaiting+`), (SELECT e.id `+firstReady+`)) AS outside
-    FROM (SELECT DISTINCT aggregate_type, aggregate_id FROM held) AS o
-), sized AS (
-    SELECT held.*, octet_length(payload::text) AS size,
-           sum(least(octet_length(payload::text), $4)) OVER (ORDER BY id) AS total
-    FROM held JOIN bounds USING (aggregate_type, aggregate_id)
-    WHERE outside IS NULL OR id < outside
+// row of their aggregate that is not among them, whole. A payload above $3 bytes cannot be sent
+// anyway and is left behind. The ready rows outside are found in one walk from the floor up.
+const selectBatch = `
+WITH others AS MATERIALIZED (
+    SELECT e.aggregate_type, e.aggregate_id, min(e.id) AS first
+    FROM orders.outbox e
+    WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND e.retry_at IS NULL
+      AND e.id >= $2 AND e.id < (SELECT max(id) FROM unnest($1::bigint[]) AS held (id))
+      AND e.id NOT IN (SELECT unnest($1::bigint[]))
+    GROUP BY e.aggregate_type, e.aggregate_id
+), held AS MATERIALIZED (
+    SELECT *, payload::text AS body FROM orders.outbox WHERE id = ANY($1)
 )
-SELECT id, event_id, aggregate_type, aggregate_id, event_type, event_version,
-       CASE WHEN size <= $4 THEN payload END, size, tenant_id, traceparent, created_at, attempt_count
-FROM sized
-WHERE total - least(size, $4) < $3
-ORDER BY id`, "AND w.id <> ALL($1)", "AND e.id <> ALL($1)")
+SELECT o.id, o.event_id, o.aggregate_type, o.aggregate_id, o.event_type, o.event_version,
+       CASE WHEN octet_length(o.body) <= $3 THEN o.body END, octet_length(o.body),
+       o.tenant_id, o.traceparent, o.created_at, o.attempt_count
+FROM held o LEFT JOIN others USING (aggregate_type, aggregate_id)
+WHERE coalesce(least(others.first,
+                     (SELECT w.id FROM orders.outbox w
+                      WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
+                        AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
+                        AND w.id <> ALL($1)
+                      ORDER BY w.aggregate_type, w.aggregate_id, w.id
+                      LIMIT 1)), o.id) >= o.id
+ORDER BY o.id`
 
 // Claim is a batch of rows that are this relay's until it settles them.
 type Claim struct {
@@ -119,8 +126,8 @@ func (c *Claimer) Claim(ctx context.Context, limit int) (_ *Claim, err error) {
 	}
 	held := &Claim{tx: tx}
 	defer func() {
-		if err != nil || len(held.ids) == 0 {
-			_ = tx.Rollback(context.WithoutCancel(ctx))
+		if held.tx != nil && (err != nil || len(held.ids) == 0) {
+			rollback(ctx, held.tx)
 		}
 	}()
 	floor := c.floor.value()
@@ -138,20 +145,53 @@ func (c *Claimer) Claim(ctx context.Context, limit int) (_ *Claim, err error) {
 	return held, nil
 }
 
-// lockRows runs the first statement, for both kinds of rows. Rows that are due get at most half of
-// the batch, so that a crowd of failing ones cannot keep fresh ones waiting.
-func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64) ([]int64, error) {
-	rows, _ := tx.Query(ctx, selectDue, (limit+1)/2, floor)
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		return nil, fmt.Errorf("claim: %w", err)
+// rollback ends a transaction that is of no more use. Whoever called may have run out of time; a
+// server that has gone without a word must not hold it up much longer.
+func rollback(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_ = tx.Rollback(ctx) // after a commit it does nothing, and a broken connection has rolled back
+}
+
+const rollbackTimeout = time.Second
+
+// maxBatchBytes bounds what a batch holds in memory, whatever RELAY_BATCH says: payloads as stored.
+const maxBatchBytes = 4 << 20
+
+// lockRows runs the first statement for both kinds of rows. Rows that are due get at most half of
+// the batch, and the whole only if no others are there, so that a crowd of failing ones cannot keep
+// fresh ones waiting.
+func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64) (ids []int64, err error) {
+	bytes := 0
+	lock := func(statement string, limit int) error {
+		if limit == 0 || bytes > maxBatchBytes {
+			return nil
+		}
+		var id int64
+		var size int
+		rows, _ := tx.Query(ctx, statement, limit, floor)
+		_, err := pgx.ForEachRow(rows, []any{&id, &size}, func() error {
+			if bytes <= maxBatchBytes { // the first row beyond the bound is still taken: one always is
+				ids = append(ids, id)
+			}
+			bytes += size
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("claim: %w", err)
+		}
+		return nil
 	}
-	rows, _ = tx.Query(ctx, selectReady, limit-len(ids), floor)
-	ready, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		return nil, fmt.Errorf("claim: %w", err)
+	if err := lock(selectDue, limit/2); err != nil {
+		return nil, err
 	}
-	return append(ids, ready...), nil
+	if err := lock(selectReady, limit-len(ids)); err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return ids, lock(selectDue, limit)
+	}
+	return ids, nil
 }
 
 const takeLease = `
@@ -172,12 +212,8 @@ func (c *Claim) toLease(ctx context.Context, lease time.Duration) error {
 	return nil
 }
 
-const (
-	// maxPayload is the largest body a broker takes: 16 MiB is RabbitMQ's default since 4.0.
-	maxPayload = 16 << 20
-	// maxBatchBytes bounds the memory that a batch takes, whatever RELAY_BATCH says.
-	maxBatchBytes = 4 << 20
-)
+// maxPayload is the largest body a broker takes: 16 MiB is RabbitMQ's default since 4.0.
+const maxPayload = 16 << 20
 
 // load runs the second statement.
 func (c *Claim) load(ctx context.Context, pool *pgxpool.Pool, floor int64) error {
@@ -185,7 +221,7 @@ func (c *Claim) load(ctx context.Context, pool *pgxpool.Pool, floor int64) error
 	if c.tx != nil {
 		query = c.tx.Query
 	}
-	rows, _ := query(ctx, selectBatch, c.ids, floor, maxBatchBytes, maxPayload)
+	rows, _ := query(ctx, selectBatch, c.ids, floor, maxPayload)
 	var err error
 	if c.Events, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Event]); err != nil {
 		return fmt.Errorf("claim: %w", err)

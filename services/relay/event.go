@@ -37,7 +37,7 @@ type Transport interface {
 	// aggregate at most one event is under way at any moment, in the order given; of all at most window.
 	//
 	// It returns one result per event: nil only if the receiving side has taken responsibility for it;
-	// *attemptError if it did not and this event is to blame; errHeldBack or errUnknown otherwise.
+	// *attemptError if it did not and this event is to blame; otherwise errNotSent, or errUnknown.
 	// The error says that the session is broken; results of events confirmed before that still hold.
 	Publish(ctx context.Context, batch []Event, window int) (results []error, err error)
 	// Broken is closed when the session has ended by itself.
@@ -45,11 +45,13 @@ type Transport interface {
 	Close()
 }
 
+// Neither is an attempt: it is not the event's fault.
 var (
-	// errHeldBack: not sent, because an earlier event of the same aggregate was not published.
-	errHeldBack = errors.New("held back behind an earlier event of its aggregate")
-	// errUnknown: not sent, or sent and not confirmed before the session broke. The other side may
-	// or may not have it. It is nobody's fault, so it is no attempt.
+	// errNotSent: the turn has not come to it. An earlier event of its aggregate was not published, or
+	// the time was up, or the session broke.
+	errNotSent = errors.New("not sent")
+	// errUnknown: sent, and not confirmed before the session broke. The other side may or may not
+	// have it, so it will be sent again.
 	errUnknown = errors.New("not confirmed")
 )
 

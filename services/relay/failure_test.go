@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"example.com/outboxlab/pkg/events/topology"
 	"example.com/outboxlab/scripts/lab"
+	"example.com/outboxlab/scripts/stack/servers"
 )
 
 // One row of each kind that can never be sent, among rows that can.
@@ -317,5 +320,103 @@ func holdRow(t *testing.T, db *pgxpool.Pool, id int) {
 	t.Helper()
 	if _, err := begin(t, db).Exec(t.Context(), `SELECT FROM orders.outbox WHERE id = $1 FOR UPDATE`, id); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Rows that nobody listens for come first, and there are more of them than the half of a batch. The
+// probe of a new session is one of them; the others must not wait for it to succeed.
+func TestUnroutableRowsHoldNobodyElseUp(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"tx", "lease"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			l := lab.ForTest(t)
+			db := l.Owner(t)
+			lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'lost', n::text, 'nobody.listens', '{}' FROM generate_series(1, 30) n`)
+			lab.Exec(t, db, insertEvents, 5)
+			lab.Start(t, run, environment(l, "RELAY_CLAIM", mode, "RELAY_BATCH", "10", "RELAY_POLL", "200ms"))
+			lab.AwaitOne(t, db, 0, countPending+` AND event_type = 'order.placed'`)
+		})
+	}
+}
+
+// A header that does not fit into a frame would end the connection, and with it every session that
+// tries the row.
+func TestARowWithAnEndlessHeaderHurtsOnlyItself(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload, tenant_id) VALUES ('order', '1', 'order.placed', '{}', repeat('t', 200000))`)
+	lab.Exec(t, db, insertEvents, 10)
+	lab.Start(t, run, environment(l, "RELAY_MAX_ATTEMPTS", "1"))
+	lab.AwaitOne(t, db, 0, countPending)
+	if got := lab.One[string](t, db, `SELECT string_agg(id || ' ' || last_error, ', ') FROM orders.outbox WHERE dead_lettered_at IS NOT NULL`); !strings.HasPrefix(got, "1 headers of 200") {
+		t.Errorf("dead: %s", got)
+	}
+}
+
+// The broker ends the session over one event of a batch, since its own size limit is lower than
+// ours. The next sessions send one by one, find it, and go on with the others.
+func TestAnEventThatOffendsTheBrokerIsFound(t *testing.T) {
+	t.Parallel()
+	pair, err := servers.StartPrivate(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pair.Stop(context.WithoutCancel(t.Context())) })
+	if _, err := pair.Rabbitmqctl(t.Context(), "eval", "application:set_env(rabbit, max_message_size, 100000), persistent_term:put(max_message_size, 100000)."); err != nil {
+		t.Fatal(err)
+	}
+	l, err := lab.New(t.Context(), pair.URLs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, ch := l.Owner(t), l.Channel(t)
+	lab.Exec(t, db, insertEvents, 16)
+	lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('order', '17', 'order.placed', jsonb_build_object('x', repeat('x', 200000)))`)
+	lab.Exec(t, db, insertEvents, 13)
+	lab.Start(t, run, environment(l, "RELAY_MAX_ATTEMPTS", "1"))
+	lab.AwaitOne(t, db, 0, countPending)
+	if got := lab.One[string](t, db, `SELECT string_agg(aggregate_id || ' ' || last_error, ', ') FROM orders.outbox WHERE dead_lettered_at IS NOT NULL`); !strings.HasPrefix(got, "17 refused by the broker") {
+		t.Errorf("dead: %s", got)
+	}
+	if n := lab.Ready(t, ch, topology.Queue); n < 29 {
+		t.Errorf("%d messages, want the 29 others at least once", n)
+	}
+}
+
+// A requeued run of one aggregate is claimed in a time that does not grow with its square.
+func TestARequeuedRunIsPublishedInOrder(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	tap := lab.NewTap(t, l.Channel(t))
+	lab.Exec(t, db, insertRun, 3000, 1)
+	lab.Exec(t, db, `UPDATE orders.outbox SET dead_lettered_at = now(), attempt_count = 10`)
+	if printed, err := lab.Run(t, run, environment(l), "dead", "requeue", "--all"); err != nil || printed != "requeued 3000\n" {
+		t.Fatalf("%q, %v", printed, err)
+	}
+	lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('order', '2', 'order.placed', '{}')`)
+	runRelay(t, newTestRelay(t, l, settings{claim: "tx", batch: 500}))
+	awaitNonePending(t, db)
+	assertOrder(t, db, tap, 3001)
+}
+
+// A hot aggregate on a slow path: one event at a time, each confirm takes its while, and the time for a
+// batch is up long before the batch is. That is no outage.
+func TestASlowPathIsNoOutage(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	url, p := proxy(t, l)
+	const slow = `{"name": "slow", "type": "latency", "stream": "downstream", "attributes": {"latency": 30}}`
+	if _, err := p.Toxics.AddToxicJson(strings.NewReader(slow)); err != nil {
+		t.Fatal(err)
+	}
+	lab.Exec(t, db, insertRun, 100, 1)
+	r := lab.Start(t, run, environment(l, "AMQP_URL", url, "RELAY_PUBLISH_TIMEOUT", "1s"))
+	lab.AwaitOne(t, db, 0, countPending)
+	if strings.Contains(r.Output(), "trying again") || strings.Contains(r.Output(), "not published") {
+		t.Error("taken for an outage")
 	}
 }

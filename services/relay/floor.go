@@ -107,6 +107,9 @@ func (f *floor) seeThrough(lowest *int64, highest, xmin, xmax int64) {
 		f.next = &goal{id: f.seen, xmax: xmax}
 	}
 	f.seen = highest
+	if highest < f.id-1 {
+		f.id, f.seen, f.next = 0, 0, nil // the table has been emptied, and ids begin anew
+	}
 }
 
 // lookedAt is when the last look was, for tests.

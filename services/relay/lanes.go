@@ -14,11 +14,11 @@ type lanes struct {
 }
 
 // newLanes sorts a batch, in which events of one aggregate are in order, into lanes. Every result
-// is errUnknown to begin with.
+// is errNotSent to begin with.
 func newLanes(batch []Event) *lanes {
 	l := &lanes{batch: batch, results: make([]error, len(batch)), waiting: map[aggregate][]int{}, ready: make([]int, 0, len(batch))}
 	for i, e := range batch {
-		l.results[i] = errUnknown
+		l.results[i] = errNotSent
 		behind, taken := l.waiting[e.aggregate()]
 		if taken {
 			behind = append(behind, i)
@@ -45,14 +45,10 @@ func (l *lanes) done(i int, result error) {
 	lane := l.batch[i].aggregate()
 	behind := l.waiting[lane]
 	switch {
-	case len(behind) == 0:
-	case result == nil:
+	case result != nil:
+		l.waiting[lane] = nil // the rest stays errNotSent
+	case len(behind) > 0:
 		l.ready = append(l.ready, behind[0])
 		l.waiting[lane] = behind[1:]
-	default:
-		for _, j := range behind {
-			l.results[j] = errHeldBack
-		}
-		l.waiting[lane] = nil
 	}
 }

@@ -35,7 +35,7 @@ func TestTheLanesOfABatch(t *testing.T) {
 	l.done(1, nil)
 	l.done(4, nil)
 	want("after the second of a, and c", handedOut(), []int{3})
-	for i, result := range []error{nil, nil, bad, errUnknown, nil, errHeldBack} {
+	for i, result := range []error{nil, nil, bad, errNotSent, nil, errNotSent} {
 		if !errors.Is(l.results[i], result) {
 			t.Errorf("event %d: %v, want %v", i, l.results[i], result)
 		}

@@ -19,6 +19,9 @@ import (
 // a word would otherwise wait for ever.
 const aliveEvery = 30 * time.Second
 
+// farewell bounds how long closing the connection may take.
+const farewell = time.Second
+
 // listen turns notifications into wake-ups until ctx ends.
 func (r *Relay) listen(ctx context.Context) {
 	service.KeepUp(ctx, r.log, "listening for wake-ups (polling meanwhile)", r.listenSession)
@@ -29,8 +32,15 @@ func (r *Relay) listenSession(ctx context.Context, up func()) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if _, err := conn.Exec(ctx, `LISTEN `+outbox.Channel); err != nil {
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
+	subscribing, cancel := context.WithTimeout(ctx, databaseTimeout)
+	_, err = conn.Exec(subscribing, `LISTEN `+outbox.Channel)
+	cancel()
+	if err != nil {
 		return err
 	}
 	up()

@@ -23,10 +23,12 @@ type rabbit struct {
 	conn    *amqp.Connection
 	ch      *amqp.Channel
 	returns chan amqp.Return
-	blocked chan amqp.Blocking
-	broken  chan struct{} // closed with the channel, whose end is the session's
-	reason  *amqp.Error   // why, valid once broken is closed; nil if the connection was just gone
-	timeout time.Duration // for all confirms of a batch
+	// returned are the message ids of returns taken from the channel, whose confirm has not come yet.
+	returned map[string]struct{}
+	blocked  chan amqp.Blocking
+	broken   chan struct{} // closed with the channel, whose end is the session's
+	reason   *amqp.Error   // why, valid once broken is closed; nil if the connection was just gone
+	timeout  time.Duration // for all confirms of a batch
 }
 
 // openRabbitMQ connects and declares the topology, so that the first event has a queue to go to
@@ -42,11 +44,11 @@ func openRabbitMQ(ctx context.Context, u rabbitmq.URL, timeout time.Duration, in
 	if err != nil {
 		return nil, err
 	}
-	r := &rabbit{conn: conn, ch: ch, timeout: timeout, broken: make(chan struct{})}
+	r := &rabbit{conn: conn, ch: ch, timeout: timeout, broken: make(chan struct{}), returned: map[string]struct{}{}}
 	// Room for a return of every event under way: the client library waits for a listener that does
 	// not read, 5 s each, and then drops the return (facts 2.3).
 	r.returns = ch.NotifyReturn(make(chan amqp.Return, inFlight))
-	r.blocked = conn.NotifyBlocked(make(chan amqp.Blocking, 1))
+	r.blocked = conn.NotifyBlocked(make(chan amqp.Blocking, 16))
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	go func() {
 		r.reason = <-closed
@@ -61,18 +63,25 @@ func (r *rabbit) Close()                  { rabbitmq.Close(r.conn) }
 // sent is an event under way.
 type sent struct {
 	index   int
+	at      time.Time
 	confirm *amqp.DeferredConfirmation
 }
 
 // Publish keeps as many events under way as the window and their order allow, so that the broker
-// writes them to disk together, and takes the confirms in the order of sending.
+// writes them to disk together, and takes the confirms in the order of sending. It sends during the
+// first half of its time, so that every event sent has at least the other half to be confirmed;
+// what has not been sent by then is for the next batch, and no sign of trouble.
 func (r *rabbit) Publish(ctx context.Context, batch []Event, window int) ([]error, error) {
+	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
+	// A write to a broker that has stopped reading waits, and looks at no context.
+	stuck := time.AfterFunc(r.timeout+time.Second, func() { _ = r.conn.CloseDeadline(time.Now()) })
+	defer stuck.Stop()
 	l := newLanes(batch)
 	var underWay []sent
 	for {
-		for len(underWay) < window {
+		for len(underWay) < window && time.Since(started) < r.timeout/2 {
 			i, ok := l.next()
 			if !ok {
 				break
@@ -85,7 +94,8 @@ func (r *rabbit) Publish(ctx context.Context, batch []Event, window int) ([]erro
 			if err != nil {
 				return r.giveUp(l, underWay, fmt.Errorf("publish: %w", err))
 			}
-			underWay = append(underWay, sent{i, confirm})
+			l.results[i] = errUnknown
+			underWay = append(underWay, sent{i, time.Now(), confirm})
 			crash.At(crash.RelayMidBatch, batch[i].AggregateID)
 		}
 		if len(underWay) == 0 {
@@ -99,41 +109,49 @@ func (r *rabbit) Publish(ctx context.Context, batch []Event, window int) ([]erro
 	}
 }
 
+const (
+	// maxShortString is the most bytes that AMQP 0-9-1 has room for in a routing key or property.
+	maxShortString = 255
+	// maxHeaders bounds the texts that become headers, in bytes. All headers of a message go into one
+	// frame of 128 KiB; one that does not fit ends the whole connection.
+	maxHeaders = 64 << 10
+)
+
 // send hands one event to the client library, unless it cannot be sent at all.
 func (r *rabbit) send(ctx context.Context, e Event) (*amqp.DeferredConfirmation, error) {
 	if e.Payload == nil {
 		return nil, &attemptError{"oversize", fmt.Sprintf("payload of %d bytes is above the limit of %d", e.Size, maxPayload)}
 	}
-	m := message(e)
-	if err := m.Headers.Validate(); err != nil {
-		return nil, &attemptError{"unencodable", err.Error()}
-	}
 	if len(e.Type) > maxShortString {
 		return nil, &attemptError{"unencodable", fmt.Sprintf("event type of %d bytes: a routing key has at most %d", len(e.Type), maxShortString)}
 	}
+	if n := len(e.AggregateType) + len(e.AggregateID) + len(e.TenantID) + len(e.Traceparent); n > maxHeaders {
+		return nil, &attemptError{"unencodable", fmt.Sprintf("headers of %d bytes are above the limit of %d", n, maxHeaders)}
+	}
 	const mandatory, immediate = true, false
-	return r.ch.PublishWithDeferredConfirmWithContext(ctx, topology.Exchange, e.Type, mandatory, immediate, m)
+	return r.ch.PublishWithDeferredConfirmWithContext(ctx, topology.Exchange, e.Type, mandatory, immediate, message(e))
 }
-
-// maxShortString is the most bytes that AMQP 0-9-1 has room for in a routing key or property.
-const maxShortString = 255
 
 // await waits for one confirm, as long as the session and the time last. A broker under an alarm
 // says that it blocks the connection, and confirms nothing until the alarm is over.
 func (r *rabbit) await(ctx context.Context, confirm *amqp.DeferredConfirmation) error {
-	select {
-	case <-confirm.Done():
-		if !confirm.Acked() && r.ch.IsClosed() {
-			return errors.New("session ended by the broker") // what was pending completes as "not acked"
+	for {
+		select {
+		case <-confirm.Done():
+			if !confirm.Acked() && r.ch.IsClosed() {
+				return errors.New("session ended by the broker") // what was pending completes as "not acked"
+			}
+			return nil
+		case b, open := <-r.blocked:
+			if !open {
+				return errors.New("session ended by the broker")
+			}
+			if b.Active {
+				return fmt.Errorf("blocked by the broker: %s", b.Reason)
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("no confirm within %v", r.timeout)
 		}
-		return nil
-	case b, open := <-r.blocked:
-		if open && b.Active {
-			return fmt.Errorf("blocked by the broker: %s alarm", b.Reason)
-		}
-		return errors.New("session ended by the broker")
-	case <-ctx.Done():
-		return fmt.Errorf("no confirm within %v", r.timeout)
 	}
 }
 
@@ -141,7 +159,13 @@ func (r *rabbit) await(ctx context.Context, confirm *amqp.DeferredConfirmation) 
 // confirm of the same message, and the library hands them out in that order, so a return is in the
 // buffer by now (facts 2.3); and since nobody else reads it, it is found by the message's id.
 func (r *rabbit) fate(e Event, confirm *amqp.DeferredConfirmation) error {
-	if r.wasReturned(e.EventID.String()) {
+	for len(r.returns) > 0 {
+		back := <-r.returns
+		r.returned[back.MessageId] = struct{}{}
+	}
+	id := e.EventID.String()
+	if _, back := r.returned[id]; back {
+		delete(r.returned, id)
 		return &attemptError{"returned", "unroutable: no queue is bound for " + e.Type}
 	}
 	if !confirm.Acked() {
@@ -150,24 +174,10 @@ func (r *rabbit) fate(e Event, confirm *amqp.DeferredConfirmation) error {
 	return nil
 }
 
-// wasReturned looks through the returns that have come; those of other events stay for their turn.
-func (r *rabbit) wasReturned(messageID string) bool {
-	for range len(r.returns) {
-		returned, open := <-r.returns
-		if !open {
-			return false
-		}
-		if returned.MessageId == messageID {
-			return true
-		}
-		r.returns <- returned
-	}
-	return false
-}
-
 // giveUp ends a Publish whose session is no good any more. What has been confirmed meanwhile still
-// counts; of the others, an event is to blame in two cases only: the broker closed the channel over
-// it while it was the only one under way, or it confirmed an event sent later but not this one.
+// counts. Of the others, an event is to blame in two cases only: the broker ended the session over
+// it while it was the only one under way; or it had half of the time to be confirmed and was not,
+// while an event sent later was.
 func (r *rabbit) giveUp(l *lanes, underWay []sent, cause error) ([]error, error) {
 	laterConfirmed := false
 	for n := len(underWay) - 1; n >= 0; n-- {
@@ -179,38 +189,48 @@ func (r *rabbit) giveUp(l *lanes, underWay []sent, cause error) ([]error, error)
 				laterConfirmed = true
 			}
 		default:
-			if laterConfirmed {
+			if laterConfirmed && time.Since(u.at) >= r.timeout/2 {
 				l.done(u.index, &attemptError{"timeout", "not confirmed, while later events were"})
 			}
 		}
 	}
-	if e := r.closedOver(); e != nil {
+	if e := r.offended(); e != nil {
 		if len(underWay) == 1 && l.results[underWay[0].index] == errUnknown {
-			l.done(underWay[0].index, &attemptError{"refused", "the broker closed the channel: " + e.Reason})
+			l.done(underWay[0].index, &attemptError{"refused", "refused by the broker: " + e.Reason})
 		}
 		return l.results, &channelError{e}
 	}
 	return l.results, cause
 }
 
-// closedOver is the error with which the broker has closed the channel alone: it speaks of
-// something that was sent, not of the connection. Nil if it has not.
-func (r *rabbit) closedOver() *amqp.Error {
+// offended is the error with which the broker has ended the session over something that was sent.
+// Nil if it is still up, or was ended for another reason: a missing exchange or permission, say,
+// concerns all events alike.
+func (r *rabbit) offended() *amqp.Error {
+	if !r.ch.IsClosed() {
+		return nil
+	}
 	select {
-	case <-r.broken:
-		if r.reason != nil && r.reason.Server && r.reason.Recover { // "soft" errors, in AMQP's words
-			return r.reason
-		}
-	default:
+	case <-r.broken: // follows at once
+	case <-time.After(time.Second):
+		return nil
+	}
+	if r.reason == nil || !r.reason.Server {
+		return nil
+	}
+	switch r.reason.Code {
+	case amqp.PreconditionFailed, // e.g. a message above the broker's own size limit
+		amqp.ContentTooLarge, amqp.FrameError, amqp.SyntaxError:
+		return r.reason
 	}
 	return nil
 }
 
-// channelError ends a session in which one event made the broker close the channel. The next
-// session sends one event at a time, so that it is known which.
+// channelError ends a session in which one event offended the broker. The next session sends one
+// event at a time, so that it is known which.
 type channelError struct{ cause *amqp.Error }
 
-func (e *channelError) Error() string { return "the broker closed the channel: " + e.cause.Reason }
+func (e *channelError) Error() string { return "the broker ended the session: " + e.cause.Reason }
 
 // message is an event as the contract has it on the wire.
 func message(e Event) amqp.Publishing {

@@ -37,9 +37,9 @@ type Relay struct {
 	metrics     *metrics
 
 	connected atomic.Bool
-	// oneByOne: the last session ended because of one event, and it is not known which. Only the
-	// session's goroutine uses it.
-	oneByOne bool
+	// Only the session's goroutine uses these.
+	oneByOne    bool // a session ended because of one event, and it is not known yet which
+	unconfirmed bool // events without a confirm have been told of, and nothing has been confirmed since
 }
 
 // Ready tells whether database and broker can be used.
@@ -68,15 +68,20 @@ func (r *Relay) session(ctx context.Context, up func()) error {
 			window = 1
 		}
 		done, err := r.publishBatch(ctx, transport, limit, window)
-		channel := (*channelError)(nil)
-		r.oneByOne = errors.As(err, &channel)
+		if channel := (*channelError)(nil); errors.As(err, &channel) {
+			r.oneByOne = true
+		}
 		if err != nil {
 			return err
 		}
 		r.connected.Store(true)
 		up()
+		if answered := done.Published+done.Failed > 0; answered && limit < r.batch {
+			limit = r.batch // the probe has passed: the broker answers, whatever it says
+			continue
+		}
 		if done.Published > 0 {
-			limit = r.batch
+			r.oneByOne = false
 			continue // there is probably more
 		}
 		if err := r.idle(ctx, transport); err != nil {

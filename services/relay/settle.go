@@ -25,8 +25,8 @@ WHERE id = ANY($1) AND published_at IS NULL AND ($2::uuid IS NULL OR lock_token 
 const markFailed = `
 UPDATE orders.outbox o
 SET attempt_count = o.attempt_count + 1, last_error = f.error, locked_until = NULL, lock_token = NULL,
-    retry_at = CASE WHEN o.attempt_count + 1 < $5 THEN now() + f.delay END,
-    dead_lettered_at = CASE WHEN o.attempt_count + 1 >= $5 THEN now() END
+    retry_at = CASE WHEN o.attempt_count + 1 < $5 THEN clock_timestamp() + f.delay END,
+    dead_lettered_at = CASE WHEN o.attempt_count + 1 >= $5 THEN clock_timestamp() END
 FROM unnest($1::bigint[], $3::text[], $4::interval[]) AS f (id, error, delay)
 WHERE o.id = f.id AND o.published_at IS NULL AND ($2::uuid IS NULL OR o.lock_token = $2)
 RETURNING o.dead_lettered_at IS NOT NULL`
@@ -57,7 +57,7 @@ func (c *Claim) Settle(ctx context.Context, pool *pgxpool.Pool, results []error,
 			return settled, fmt.Errorf("settle: %w", err)
 		}
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after the commit it does nothing
+	defer rollback(ctx, tx)
 	if settled, err = c.write(ctx, tx, results, maxAttempts); err != nil {
 		return Settled{}, fmt.Errorf("settle: %w", err)
 	}

@@ -39,7 +39,7 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) {
 	byReason := map[string][]Event{}
 	for i, e := range batch {
 		err := results[i]
-		if err == nil || errors.Is(err, errHeldBack) {
+		if err == nil || errors.Is(err, errNotSent) {
 			continue
 		}
 		reason := err.Error()
@@ -52,8 +52,21 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) {
 		byReason[reason] = append(byReason[reason], e)
 	}
 	for _, reason := range reasons {
-		of := byReason[reason]
-		r.log.Warn(fmt.Sprintf("not published %d (%s): %s", len(of), reason, names(of, maxNamed)), "not_published", len(of), "reason", reason)
+		of, level, limit := byReason[reason], slog.LevelWarn, maxNamed
+		if reason == errUnknown.Error() {
+			// All are named: after a stop these are the ones that will come twice. During an outage the
+			// probe is one of them again and again, which is told once.
+			limit = len(of)
+			if r.unconfirmed {
+				level = slog.LevelDebug
+			}
+			r.unconfirmed = true
+		}
+		r.log.Log(context.Background(), level, fmt.Sprintf("not published %d (%s): %s", len(of), reason, names(of, limit)),
+			"not_published", len(of), "reason", reason)
+	}
+	if len(published) > 0 {
+		r.unconfirmed = false
 	}
 }
 
