@@ -17,8 +17,13 @@ import (
 // Channel is the notification channel that relays listen on. Payloads are empty.
 const Channel = "outbox"
 
-// notifyTimeout bounds one notification.
-const notifyTimeout = 2 * time.Second
+const (
+	// notifyTimeout bounds one notification.
+	notifyTimeout = 2 * time.Second
+	// notifyPause is the least time between two: under load one tells of many orders, and a lone
+	// order waits for none.
+	notifyPause = 2 * time.Millisecond
+)
 
 // Waker sends notifications. A nil Waker sends none.
 type Waker struct {
@@ -80,4 +85,5 @@ func (w *Waker) notify() {
 	defer cancel()
 	// An error needs no report: the poll finds the row, and who cannot notify cannot place orders.
 	_, _ = w.pool.Exec(ctx, `NOTIFY `+Channel)
+	time.Sleep(notifyPause)
 }
