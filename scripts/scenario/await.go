@@ -10,16 +10,28 @@ import (
 // pollEvery is how often a waiting step asks again. Short enough to look immediate, long enough for two cores.
 const pollEvery = 20 * time.Millisecond
 
+// wait is what a step waits for.
+type wait struct {
+	cond          condition
+	words         string        // cond as the script says it
+	while         condition     // must hold at every look, nil = nothing must
+	whileWords    string        // while as the script says it
+	within, every time.Duration // how long, and how often to look
+}
+
 // await polls until the condition holds and returns what was found. At the deadline the error tells what was
 // expected, what was found last, and the last error of the question itself (a server may be down meanwhile).
-func (s *stage) await(ctx context.Context, cond condition, words string, within, every time.Duration) (string, error) {
-	deadline := time.Now().Add(within)
+func (s *stage) await(ctx context.Context, w wait) (string, error) {
+	deadline := time.Now().Add(w.within)
 	var found string
 	var asked error
 	for {
 		var ok bool
 		var seen string
-		ok, seen, asked = cond.holds(ctx, s)
+		if ok, seen, err := w.while.holds(ctx, s); err != nil || !ok {
+			return found, &unmet{words: w.whileWords + " all the while", found: seen, err: err}
+		}
+		ok, seen, asked = w.cond.holds(ctx, s)
 		if asked == nil {
 			found = seen
 		}
@@ -29,11 +41,11 @@ func (s *stage) await(ctx context.Context, cond condition, words string, within,
 		case ctx.Err() != nil:
 			return found, context.Cause(ctx)
 		case time.Now().After(deadline):
-			return found, &unmet{words: words, found: found, within: within, err: asked}
+			return found, &unmet{words: w.words, found: found, within: w.within, err: asked}
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(every):
+		case <-time.After(w.every):
 		}
 	}
 }

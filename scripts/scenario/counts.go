@@ -15,7 +15,9 @@ type counts struct {
 	accepted []int64          // orders whose customer was told 201
 	orders   map[int64]int    // order id → points it is worth
 	events   map[string]int64 // event id → order id (0 when the payload names none): in the outbox, or published and pruned since
-	pending  []string         // event ids not marked as published
+	rows     map[string]row   // event id → what the outbox says of it
+	pending  []string         // event ids neither published nor given up
+	givenUp  map[string]bool  // event ids that the relay has given up: dead in the outbox
 	ledger   []award
 	inbox    map[string]bool // event ids the loyalty service has recorded as handled
 	dead     []deadLetter
@@ -41,24 +43,10 @@ func (s *stage) count(ctx context.Context) (counts, error) {
 	if c.orders, err = pairs[int64, int](ctx, s, `SELECT id, total_kzt / 100 FROM orders.orders`); err != nil {
 		return c, err
 	}
-	rows, _ := s.db.Query(ctx, `
-SELECT event_id::text, published_at IS NULL,
-       CASE jsonb_typeof(payload->'orderId') WHEN 'number' THEN (payload->>'orderId')::numeric::bigint ELSE 0 END
-FROM orders.outbox`)
-	var id string
-	var pending bool
-	var order int64
-	_, err = pgx.ForEachRow(rows, []any{&id, &pending, &order}, func() error {
-		c.events[id] = order
-		if pending {
-			c.pending = append(c.pending, id)
-		}
-		return nil
-	})
-	if err != nil {
-		return c, fmt.Errorf("read the outbox: %w", err)
+	if err = s.readOutbox(ctx, &c); err != nil {
+		return c, err
 	}
-	rows, _ = s.db.Query(ctx, `SELECT order_id, points FROM loyalty.ledger ORDER BY id`)
+	rows, _ := s.db.Query(ctx, `SELECT order_id, points FROM loyalty.ledger ORDER BY id`)
 	if c.ledger, err = pgx.CollectRows(rows, pgx.RowToStructByPos[award]); err != nil {
 		return c, fmt.Errorf("read the ledger: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 )
@@ -21,12 +20,18 @@ type measure struct {
 
 // measures by name.
 var measures = map[string]measure{
-	"orders":  sqlMeasure("rows in orders.orders", `SELECT count(*) FROM orders.orders`),
-	"pending": sqlMeasure("outbox rows not marked as published", `SELECT count(*) FROM orders.outbox WHERE published_at IS NULL`),
-	"ledger":  sqlMeasure("rows in loyalty.ledger", `SELECT count(*) FROM loyalty.ledger`),
-	"inbox":   sqlMeasure("rows in loyalty.processed_messages", `SELECT count(*) FROM loyalty.processed_messages`),
+	"orders": sqlMeasure("rows in orders.orders", `SELECT count(*) FROM orders.orders`),
+	"ledger": sqlMeasure("rows in loyalty.ledger", `SELECT count(*) FROM loyalty.ledger`),
+	"inbox":  sqlMeasure("rows in loyalty.processed_messages", `SELECT count(*) FROM loyalty.processed_messages`),
 	"points": {usage: "points [CUSTOMER]", meaning: "points of one customer, asked over HTTP; without a customer the sum of the ledger",
 		most: 1, ask: askPoints},
+
+	"pending":  sqlMeasure("outbox rows neither published nor given up", countPending),
+	"given-up": sqlMeasure("outbox rows that are dead: given up after the last attempt", countGivenUp),
+	"tries":    sqlMeasure("failed attempts that the outbox counts, all rows together", sumTries),
+	"oldest":   sqlMeasure("age of the oldest pending outbox row, in whole seconds", ageOfOldest),
+	"claimed":  sqlMeasure("pending outbox rows that are locked or leased at this moment", countClaimed),
+	"idle-ms":  sqlMeasure("for how long the most patient open transaction has been idle, in milliseconds", longestIdle),
 
 	"publishes":    tapMeasure("events published, repeats included", func(c counts) int { return len(c.published) }),
 	"republished":  tapMeasure("events published again: publishes less distinct events published", counts.republished),
@@ -43,6 +48,9 @@ var measures = map[string]measure{
 	"dlq-failures": {usage: "dlq-failures ORDER", meaning: "x-delivery-count of that order's message in the dead-letter queue", least: 1, most: 1, ask: askDeadFailures},
 	"ready":        {usage: "ready", meaning: "messages waiting in the loyalty queue", ask: askReady},
 	"unacked":      {usage: "unacked", meaning: "1 when the loyalty consumer certainly holds unacknowledged messages, else 0", ask: askUnacked},
+
+	"connections": {usage: "connections NAME", meaning: "connections to the broker that carry this name, also those it no longer reads from", least: 1, most: 1, ask: askConnections},
+	"metric":      {usage: "metric NAME SERIES", meaning: "what a service's /metrics says of one series, labels and all", least: 2, most: 2, ask: askMetric},
 
 	"holding":    {usage: "holding NAME", meaning: "1 when that service has stopped at its crash point", least: 1, most: 1, ask: askHolding},
 	"printed":    {usage: "printed NAME WORD …", meaning: "lines of a service's output that contain these words", least: 2, most: 9, ask: askPrinted},
@@ -86,19 +94,12 @@ func askPoints(ctx context.Context, s *stage, args []string) ([]float64, error) 
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.address()+"/customers/"+args[0]+"/points", nil)
+	page, err := get(ctx, p.address()+"/customers/"+args[0]+"/points")
 	if err != nil {
 		return nil, err
 	}
-	response, err := probe.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET /customers/%s/points answered %s", args[0], response.Status)
-	}
-	err = json.NewDecoder(response.Body).Decode(&answer)
+	defer func() { _ = page.Close() }()
+	err = json.NewDecoder(page).Decode(&answer)
 	return number(answer.Points, err)
 }
 

@@ -91,9 +91,9 @@ func (p *parser) steps(inRepeat bool) ([]step, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%d: %w", l.number, err)
 			}
-			p.script.cutsBroker = p.script.cutsBroker || word == "broker"
-			if word == "restart" && !p.script.ownServers {
-				return nil, fmt.Errorf("%d: only a scenario with own-servers may restart one", l.number)
+			p.script.cutsBroker = p.script.cutsBroker || word == "broker" && onThePath(rest)
+			if !p.script.ownServers && (word == "restart" || word == "broker" && onTheServer(rest)) {
+				return nil, fmt.Errorf("%d: only a scenario with own-servers may do that to one", l.number)
 			}
 			steps = append(steps, step{line: l.number, words: l.text, act: act})
 		}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -69,9 +70,13 @@ func (s *stage) moving(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// unhandled are the events that are in neither the inbox nor the dead-letter queue.
+// unhandled are the events that are neither in the inbox nor parked: in the dead-letter queue, or given up in the
+// outbox. An order whose event was given up has no award all the same, and its own invariant says so.
 func (c counts) unhandled() []string {
-	parked := map[string]bool{}
+	parked := maps.Clone(c.givenUp)
+	if parked == nil {
+		parked = map[string]bool{}
+	}
 	for _, l := range c.dead {
 		parked[l.id] = true
 	}

@@ -28,7 +28,7 @@ type script struct {
 	dies         string // who is killed or taken away, for the closing table
 	ownServers   bool   // needs servers it may restart
 	demo         bool   // told by `make demo`
-	cutsBroker   bool   // uses `broker`, so the services get a path to the broker that can be cut
+	cutsBroker   bool   // cuts or silences it, so the services get a path to the broker that can be cut
 	story        []step
 	expectations []expectation
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/outboxlab/scripts/lab"
@@ -36,7 +37,9 @@ type stage struct {
 	db       *pgxpool.Pool // as owner
 	broker   *broker
 	tap      *tap
-	path     *brokerPath // nil unless the script uses `broker`
+	path     *brokerPath // nil unless the script cuts it
+	sessions map[string]*pgx.Conn
+	alarmed  bool // the broker's memory alarm is on
 
 	placing  *placing        // the orders being placed meanwhile, or nil
 	replies  []time.Duration // of the orders of the newest place step, sorted
@@ -50,7 +53,7 @@ type stage struct {
 // openStage prepares everything but the services.
 func openStage(ctx context.Context, s *script, l *lab.Lab, pair *servers.Pair, binaries string, out *narrator) (*stage, error) {
 	st := &stage{script: s, lab: l, pair: pair, binaries: binaries, out: out,
-		broker: &broker{url: l.AMQPURL}, services: map[string]*process{}}
+		broker: &broker{url: l.AMQPURL}, services: map[string]*process{}, sessions: map[string]*pgx.Conn{}}
 	var err error
 	if st.db, err = pgxpool.New(ctx, l.OwnerURL); err != nil {
 		return nil, fmt.Errorf("connect as owner: %w", err)
@@ -73,6 +76,8 @@ func (s *stage) close() {
 	if s.placing != nil {
 		s.placing.abandon()
 	}
+	// Under its alarm a broker does not even answer a connection that says goodbye.
+	_ = s.calm(context.Background())
 	for _, p := range s.services {
 		p.destroy()
 	}
@@ -83,6 +88,7 @@ func (s *stage) close() {
 		s.tap.close()
 	}
 	s.broker.close()
+	s.closeSessions()
 	s.db.Close()
 }
 
@@ -157,6 +163,7 @@ func (s *stage) stopAll(ctx context.Context) error {
 		if !p.running() {
 			continue
 		}
+		_ = p.signal(syscall.SIGCONT) // a story that failed may have left it frozen; it should fail for that only
 		if err := p.signal(syscall.SIGTERM); err != nil {
 			complaints = append(complaints, err.Error())
 		} else if err := p.mustExit(ctx, 0); err != nil {

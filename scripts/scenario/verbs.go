@@ -27,16 +27,20 @@ func init() {
 		{"start", "start SERVICE [as NAME] [VARIABLE=VALUE …]", "run a service and wait until it is ready", compileStart},
 		{"stop", "stop NAME", "SIGTERM; expects exit code 0", compileStop},
 		{"kill", "kill NAME [when CONDITION]", "SIGKILL, at a moment when the condition holds", compileKill},
+		{"freeze", "freeze NAME [when CONDITION]", "SIGSTOP, at a moment when the condition holds", compileFreeze},
+		{"thaw", "thaw NAME", "SIGCONT", compileThaw},
 		{"crash", "crash SERVICE [ARGUMENT …] at POINT", "run a service until it dies at that crash point; expects exit code 1", compileCrash},
 		{"dead", "dead NAME at POINT", "the service, started with CRASH_AT, dies there by itself; expects exit code 1", compileDead},
 		{"run", "run SERVICE ARGUMENT …", "run a command to its end; expects exit code 0", compileRun},
 		{"place", "place CUSTOMER TOTAL [unanswered]", "order over HTTP; expects 201, or (unanswered) a connection that breaks", compilePlace},
 		{"place", "place N orders [over DURATION] [meanwhile] [persistently]", "N orders by ten customers; meanwhile: the story goes on; persistently: refused ones again", compilePlace},
-		{"await", "await CONDITION [within DURATION]", "wait until it holds; 30s unless said otherwise", compileAwait},
+		{"await", "await CONDITION [while CONDITION] [within DURATION]", "wait until it holds, 30s unless said otherwise; the other must hold all the while", compileAwait},
 		{"expect", "expect CONDITION", "it must hold now", compileExpect},
 		{"sql", "sql STATEMENT", "run it as the owner of the database", compileSQL},
+		{"session", "session LETTER STATEMENT", "run it on a connection that lasts, so that a transaction can stay open", compileSession},
 		{"broker", "broker cut|silent|mend", "end the scenario's network path to the broker; swallow what is sent on it; restore it", compileBroker},
 		{"broker", "broker unbind|bind", "take the loyalty queue off the exchange, so that no event has anywhere to go; put it back", compileBroker},
+		{"broker", "broker alarm|calm", "raise the broker's memory alarm; let it go (own-servers only)", compileBroker},
 		{"restart", "restart postgres|rabbitmq", "kill that server and start it again (own-servers only)", compileRestart},
 	}
 }
@@ -48,7 +52,7 @@ func compile(word, rest string) (action, error) {
 		return nil, fmt.Errorf("no verb is called %q; --help lists them", word)
 	}
 	args := strings.Fields(rest)
-	if word == "sql" {
+	if word == "sql" || word == "session" {
 		args = []string{rest} // a statement is one argument, quotes and all
 	}
 	act, err := verbs[i].compile(args)
@@ -78,14 +82,22 @@ func compileAwait(args []string) (action, error) {
 		}
 		within, args = d, args[:n-2]
 	}
+	w := wait{within: within, every: pollEvery}
+	if i := slices.Index(args, "while"); i >= 0 {
+		throughout, err := parseCondition(args[i+1:])
+		if err != nil {
+			return nil, err
+		}
+		w.while, w.whileWords, args = throughout, strings.Join(args[i+1:], " "), args[:i]
+	}
 	cond, err := parseCondition(args)
 	if err != nil {
 		return nil, err
 	}
-	words := strings.Join(args, " ")
+	w.cond, w.words = cond, strings.Join(args, " ")
 	return func(ctx context.Context, s *stage) error {
 		began := time.Now()
-		found, err := s.await(ctx, cond, words, within, pollEvery)
+		found, err := s.await(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -123,25 +135,6 @@ func compileSQL(args []string) (action, error) {
 		s.out.note("%s", tag)
 		return nil
 	}, nil
-}
-
-func compileBroker(args []string) (action, error) {
-	if len(args) != 1 {
-		return nil, usage("broker")
-	}
-	switch args[0] {
-	case "cut":
-		return func(_ context.Context, s *stage) error { s.consumersLost(); s.path.cut(); return nil }, nil
-	case "silent":
-		return func(_ context.Context, s *stage) error { s.consumersLost(); return s.path.silence() }, nil
-	case "mend":
-		return func(ctx context.Context, s *stage) error { s.consumersLost(); return s.path.mend(ctx) }, nil
-	case "unbind":
-		return func(_ context.Context, s *stage) error { return s.broker.unbind() }, nil
-	case "bind":
-		return func(_ context.Context, s *stage) error { return s.broker.bind() }, nil
-	}
-	return nil, usage("broker")
 }
 
 func compileRestart(args []string) (action, error) {

@@ -73,10 +73,8 @@ func (s *stage) settle(ctx context.Context, told error) (faults []error) {
 	within := restWithin
 	if told != nil {
 		within = restAfter
-		if s.path != nil { // a story that ended with the network cut: what can still arrive should
-			if err := s.path.mend(ctx); err != nil {
-				faults = append(faults, err)
-			}
+		if err := s.mendAll(ctx); err != nil {
+			faults = append(faults, err)
 		}
 	}
 	if err := s.finishPlacing(ctx); err != nil {
@@ -95,6 +93,16 @@ func (s *stage) settle(ctx context.Context, told error) (faults []error) {
 	return faults
 }
 
+// mendAll ends what the story has done to the broker: what can still arrive should.
+func (s *stage) mendAll(ctx context.Context) error {
+	if s.path != nil {
+		if err := s.path.mend(ctx); err != nil {
+			return err
+		}
+	}
+	return s.calm(ctx)
+}
+
 // table prints the counts.
 func (s *stage) table(c counts) {
 	least := ""
@@ -107,7 +115,7 @@ func (s *stage) table(c counts) {
 		{"deliveries", least + fmt.Sprint(len(c.delivered))}, {"redeliveries", least + fmt.Sprint(c.redeliveries())},
 		{"ledger rows", fmt.Sprint(len(c.ledger))}, {"points", fmt.Sprint(c.points())},
 		{"inbox rows", fmt.Sprint(len(c.inbox))}, {"outbox pending", fmt.Sprint(len(c.pending))},
-		{"DLQ", deadByReason(c.dead)},
+		{"outbox given up", fmt.Sprint(len(c.givenUp))}, {"DLQ", deadByReason(c.dead)},
 	}
 	for i := 0; i < len(rows); i += 2 {
 		text := fmt.Sprintf("      %-17s %8s", rows[i][0], rows[i][1])
