@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/postgres"
@@ -19,8 +20,12 @@ type Config struct {
 	AMQPURL rabbitmq.URL `env:"AMQP_URL,required"`
 	// Where to answer HTTP, host:port; port 0 picks a free one. If the default is taken, by a second loyalty say, it is done without.
 	Addr string `env:"LOYALTY_ADDR" envDefault:"127.0.0.1:8081"`
-	// How many messages the broker may hand out ahead, 1 to 2000. A crash counts as one failed delivery of every one of them.
-	Prefetch int `env:"LOYALTY_PREFETCH" envDefault:"10"`
+	// How many messages the broker may hand out ahead, 1 to 2000. One at a time is handed out after a start, a lost connection or a failed delivery, growing while messages succeed: a crash counts as a failed delivery of every message in hand.
+	Prefetch int `env:"LOYALTY_PREFETCH" envDefault:"400"`
+	// Most messages handled in one transaction, 1 to 2000: those that have arrived, without waiting for more.
+	Batch int `env:"LOYALTY_BATCH" envDefault:"200"`
+	// How long the broker waits for the acknowledgement of a message before it cancels the consumer and hands the message out again, in whole milliseconds; empty means the broker's own limit, 30 minutes.
+	ConsumerTimeout time.Duration `env:"LOYALTY_CONSUMER_TIMEOUT"`
 
 	service.LogConfig
 	crash.Flags
@@ -31,6 +36,12 @@ func (c *Config) Validate() error {
 	// 0 would mean "as many as there are", and 2000 is what a quorum queue gives at most (facts 1.8).
 	if c.Prefetch < 1 || c.Prefetch > 2000 {
 		return fmt.Errorf("LOYALTY_PREFETCH=%d: must be from 1 to 2000", c.Prefetch)
+	}
+	if c.Batch < 1 || c.Batch > 2000 {
+		return fmt.Errorf("LOYALTY_BATCH=%d: must be from 1 to 2000", c.Batch)
+	}
+	if c.ConsumerTimeout < 0 || c.ConsumerTimeout%time.Millisecond != 0 {
+		return fmt.Errorf("LOYALTY_CONSUMER_TIMEOUT=%v: must be 1ms or more, in whole milliseconds", c.ConsumerTimeout)
 	}
 	if err := service.CheckAddr("LOYALTY_ADDR", c.Addr); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command loyalty turns events into points. Messages come in at rabbitmq.go, which decides what
-// becomes of each; award.go has the effect, exactly once.
+// Command loyalty turns events into points. Messages come in at session.go; rabbitmq.go decides
+// what becomes of each; award.go has the effect, exactly once.
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
-	consumer := &Consumer{pool: pool, url: config.AMQPURL, prefetch: config.Prefetch, log: log}
+	consumer := &Consumer{pool: pool, config: config, log: log}
 	return serve(ctx, consumer, listener)
 }
 

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/outboxlab/pkg/events/topology"
+)
+
+// This file answers: how many messages are in hand? When the process dies, each of them counts as
+// delivered in vain, and after the sixth time is dead-lettered: a message that kills the process
+// would take its neighbours along. So it must be alone in hand when it is handled:
+//
+//	      start, lost session
+//	              │
+//	              ▼    a fresh message succeeded, none of those given back is left
+//	     ┌──── alone: 1 ────▶ 2 ────▶ 4 ────▶ … LOYALTY_PREFETCH
+//	     │        ▲            │       │       │
+//	     └────────┘            ▼       ▼       ▼
+//	a suspect succeeded     a suspect arrived among others: all are given back, uncounted
+//
+// A suspect is a message that has been delivered in vain. The window doubles, instead of opening at
+// once, because a fresh message can be a killer too: it then hits about as many neighbours as have
+// just succeeded, and not all that a queue can offer to a process that dies at every start.
+type window struct {
+	ch      *amqp.Channel
+	most    int           // LOYALTY_PREFETCH
+	timeout time.Duration // LOYALTY_CONSUMER_TIMEOUT; 0 = the broker's
+
+	size      int                // how many may be in hand: 1, or more
+	alone     int                // how many messages more have to be handled alone before it grows
+	inHand    []amqp.Delivery    // arrived and not taken; older than what is in arrivals
+	arrivals  chan amqp.Delivery // nil when the consumer has been cancelled by us
+	cancelled chan string
+}
+
+var errEndedByBroker = errors.New("session ended by the broker")
+
+// open starts consuming. A live consumer's prefetch cannot be changed (facts 12): each size has a
+// consumer of its own. Qos is a synchronous call: when it is answered, the broker has dealt with
+// whatever has been sent before on this channel, such as what was given back.
+func (w *window) open() error {
+	if w.cancelled == nil {
+		w.cancelled = w.ch.NotifyCancel(make(chan string, 1))
+	}
+	if err := w.ch.Qos(w.size, 0, false); err != nil {
+		return err
+	}
+	args := amqp.Table{}
+	if w.timeout > 0 {
+		args["x-consumer-timeout"] = w.timeout.Milliseconds()
+	}
+	deliveries, err := w.ch.Consume(topology.Queue, consumerName, false, false, false, false, args)
+	if err != nil {
+		return err
+	}
+	// The client hands deliveries over one by one, so whoever asks without waiting what has arrived gets one.
+	// A buffer of our own fills while a batch is handled; it is never full, or the broker would exceed the prefetch.
+	w.arrivals = make(chan amqp.Delivery, w.size)
+	go func(arrivals chan<- amqp.Delivery) {
+		defer close(arrivals)
+		for d := range deliveries {
+			arrivals <- d
+		}
+	}(w.arrivals)
+	return nil
+}
+
+// stop ends consuming; what has arrived stays in hand.
+func (w *window) stop() error {
+	if w.arrivals == nil {
+		return nil
+	}
+	if err := w.ch.Cancel(consumerName, false); err != nil {
+		return err
+	}
+	for d := range w.arrivals {
+		w.inHand = append(w.inHand, d)
+	}
+	w.arrivals = nil
+	return nil
+}
+
+// take waits for messages and returns those to be handled next: what has arrived, at most n, without
+// waiting for more. If one is a suspect, it is the only message in hand. It returns none when ctx ends.
+func (w *window) take(ctx context.Context, n int) ([]amqp.Delivery, error) {
+	for {
+		if err := w.receive(ctx); err != nil || ctx.Err() != nil {
+			return nil, err
+		}
+		if !w.isAlone() && slices.ContainsFunc(w.inHand, suspect) {
+			if err := w.narrow(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		batch := w.inHand[:min(n, len(w.inHand))]
+		w.inHand = w.inHand[len(batch):]
+		return batch, nil
+	}
+}
+
+// receive waits until something is in hand, and adds what else has arrived.
+func (w *window) receive(ctx context.Context) error {
+	select {
+	case <-w.cancelled: // also if it was noticed late: a consumer that timed out gets nothing more on its channel
+		return errEndedByBroker
+	default:
+	}
+	if w.arrivals == nil { // cancelled in order to grow
+		if len(w.inHand) > 0 {
+			return nil
+		}
+		if err := w.open(); err != nil {
+			return err
+		}
+	}
+	if len(w.inHand) == 0 {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.cancelled:
+			return errEndedByBroker
+		case d, open := <-w.arrivals:
+			if !open { // connection lost, or channel closed
+				return errEndedByBroker
+			}
+			w.inHand = append(w.inHand, d)
+		}
+	}
+	for {
+		select {
+		case d, open := <-w.arrivals:
+			if !open {
+				return errEndedByBroker
+			}
+			w.inHand = append(w.inHand, d)
+		default:
+			return nil
+		}
+	}
+}
+
+// isAlone tells whether the one message in hand is the only one that the broker has handed out.
+func (w *window) isAlone() bool { return len(w.inHand) == 1 && (w.size == 1 || w.arrivals == nil) }
+
+// narrow gives back everything in hand and goes on with one message at a time, until as many have
+// been handled as were given back: the suspect is among them.
+func (w *window) narrow() error {
+	if err := w.stop(); err != nil {
+		return err
+	}
+	if err := nackAll(w.ch); err != nil {
+		return err
+	}
+	w.size, w.alone, w.inHand = 1, len(w.inHand), nil
+	return w.open()
+}
+
+// handled tells that a batch has been settled, and whether all of it succeeded. If that is a reason
+// to hold more, the consumer is cancelled, and replaced by a wider one when nothing is in hand.
+func (w *window) handled(batch []amqp.Delivery, succeeded bool) error {
+	w.alone = max(0, w.alone-len(batch))
+	// A suspect that succeeded says nothing about the next one: those delivered in vain come first.
+	if w.alone > 0 || w.size == w.most || w.arrivals == nil || !succeeded || suspect(batch[0]) {
+		return nil
+	}
+	w.size = min(2*w.size, w.most)
+	return w.stop()
+}
+
+// suspect tells whether a message has been delivered in vain before: it may be what killed the process.
+func suspect(d amqp.Delivery) bool {
+	failed, _ := d.Headers["x-delivery-count"].(int64) // absent = 0 (facts 1.2)
+	return failed > 0
+}
