@@ -24,12 +24,15 @@ type CLI struct {
 
 	Run    struct{} `cmd:"" default:"1" help:"Consume events and answer HTTP (the default)."`
 	Health struct{} `cmd:"" help:"Ask the service at LOYALTY_ADDR whether it is ready: exit code 0 or 1."`
+	DLQ    DLQ      `cmd:"" name:"dlq" help:"List, show, redrive, export or drop messages that were given up."`
 }
 
 const examples = `Examples:
   loyalty                                     consume until SIGTERM
   loyalty --crash-at loyalty.before-ack       die after the commit, before the broker knows
   LOYALTY_PREFETCH=1 loyalty                  one message in hand at a time
+  loyalty dlq list                            what was given up, and why
+  loyalty dlq redrive --all                   once it is repaired: handle all that again
   curl http://127.0.0.1:8081/customers/101/points`
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
@@ -41,6 +44,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if command == "health" {
 		return service.Health(ctx, getenv, "LOYALTY_ADDR", defaultAddr)
 	}
+	dlq, err := cli.DLQ.prepare(command, stdout)
+	if err != nil {
+		return err
+	}
 	config, err := service.Load[Config](getenv)
 	if err != nil {
 		return err
@@ -50,8 +57,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 		return service.Usagef("--crash-at: %w", err)
 	}
 	log := service.NewLogger("loyalty", config.LogConfig, stdout)
-	log.Info("starting with " + service.Describe(config))
 	crash.Arm(plan, func(line string) { log.Warn(line) })
+	if dlq != nil {
+		return dlq(ctx, config)
+	}
+	log.Info("starting with " + service.Describe(config))
 
 	pool, err := postgres.Open(config.DatabaseURL, "loyalty", postgres.Options{})
 	if err != nil {
