@@ -26,6 +26,10 @@ type Config struct {
 	Batch int `env:"LOYALTY_BATCH" envDefault:"200"`
 	// How long the broker waits for the acknowledgement of a message before it cancels the consumer and hands the message out again, in whole milliseconds; empty means the broker's own limit, 30 minutes.
 	ConsumerTimeout time.Duration `env:"LOYALTY_CONSUMER_TIMEOUT"`
+	// How long the inbox remembers a message. Not below DLQ_RETENTION: a message redriven after that would be new to it.
+	InboxRetention time.Duration `env:"INBOX_RETENTION" envDefault:"720h"`
+	// How long a message may lie in the dead-letter queue before a warning says that it should be redriven or dropped.
+	DLQRetention time.Duration `env:"DLQ_RETENTION" envDefault:"336h"`
 
 	service.LogConfig
 	crash.Flags
@@ -42,6 +46,13 @@ func (c *Config) Validate() error {
 	}
 	if c.ConsumerTimeout < 0 || c.ConsumerTimeout%time.Millisecond != 0 {
 		return fmt.Errorf("LOYALTY_CONSUMER_TIMEOUT=%v: must be 1ms or more, in whole milliseconds", c.ConsumerTimeout)
+	}
+	if c.DLQRetention < time.Second {
+		return fmt.Errorf("DLQ_RETENTION=%v: must be 1s or more", c.DLQRetention)
+	}
+	if c.InboxRetention < c.DLQRetention {
+		return fmt.Errorf("INBOX_RETENTION=%v: must not be below DLQ_RETENTION=%v, or the inbox forgets messages that can still be redriven",
+			c.InboxRetention, c.DLQRetention)
 	}
 	if err := service.CheckAddr("LOYALTY_ADDR", c.Addr); err != nil {
 		return err

@@ -75,16 +75,8 @@ func TestCopiesOfAMessageAwardOnce(t *testing.T) {
 		s.publish(t, m, m, m, m, m)
 	}
 	first, second := s.loyalty(t), s.loyalty(t)
-	lab.AwaitReady(t, s.ch, topology.Queue, 0)
-	for _, r := range []*lab.Running{first, second} {
-		if err := r.Stop(); err != nil {
-			t.Error(err)
-		}
-	}
-	if n := lab.Ready(t, s.ch, topology.Queue); n != 0 { // what was in hand at the stop has been finished or given back
-		last := s.loyalty(t)
-		s.awaitIdle(t, last)
-	}
+	s.awaitIdle(t, first)
+	s.awaitIdle(t, second)
 	if n := lab.One[int64](t, s.db, countAwards); n != orders {
 		t.Errorf("%d awards, want %d", n, orders)
 	}
@@ -250,12 +242,16 @@ func TestWrongConfigurationIsFoundBeforeAnyConnection(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{"DATABASE_URL": "postgres://u:secret@127.0.0.1:1/d", "AMQP_URL": "amqp://u:secret@127.0.0.1:1/"}
 	for variable, values := range map[string][]string{
-		"DATABASE_URL":     {"", "nonsense"},
-		"AMQP_URL":         {"", "nonsense"},
-		"LOYALTY_PREFETCH": {"0", "-1", "x", "2001"},
-		"LOYALTY_ADDR":     {"nowhere", "127.0.0.1:x"},
-		"CRASH_AT":         {"loyalty.nowhere"},
-		"CRASH_BEFORE_ACK": {"perhaps"},
+		"DATABASE_URL":             {"", "nonsense"},
+		"AMQP_URL":                 {"", "nonsense"},
+		"LOYALTY_PREFETCH":         {"0", "-1", "x", "2001"},
+		"LOYALTY_BATCH":            {"0", "x", "2001"},
+		"LOYALTY_ADDR":             {"nowhere", "127.0.0.1:x"},
+		"INBOX_RETENTION":          {"335h59m", "0", "x"}, // DLQ_RETENTION is 336h
+		"DLQ_RETENTION":            {"0s", "721h"},        // INBOX_RETENTION is 720h
+		"LOYALTY_CONSUMER_TIMEOUT": {"-1s", "1us"},
+		"CRASH_AT":                 {"loyalty.nowhere"},
+		"CRASH_BEFORE_ACK":         {"perhaps"},
 	} {
 		for _, value := range values {
 			env := map[string]string{variable: value}

@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
-	consumer := &Consumer{pool: pool, config: config, log: log}
+	consumer := &Consumer{pool: pool, config: config, log: log, metrics: newMetrics()}
 	return serve(ctx, consumer, listener)
 }
 
@@ -100,7 +100,13 @@ func serve(ctx context.Context, consumer *Consumer, listener net.Listener) error
 			listening <- service.Serve(ctx, listener, newHandler(consumer))
 		}()
 	}
+	forgetting := make(chan struct{})
+	go func() {
+		defer close(forgetting)
+		consumer.keepForgetting(ctx)
+	}()
 	service.KeepUp(ctx, consumer.log, "consuming", consumer.session)
+	<-forgetting
 	consumer.log.Info("stopped")
 	return <-listening
 }

@@ -13,6 +13,7 @@ import (
 
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/events"
+	"example.com/outboxlab/pkg/events/topology"
 	"example.com/outboxlab/pkg/postgres"
 )
 
@@ -94,20 +95,25 @@ func (c *Consumer) award(ctx context.Context, deliveries []delivery) (ok bool) {
 func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded bool, err error) {
 	var done []delivery
 	c.noteFailures(ctx, deliveries)
+	c.metrics.consumed.Add(float64(len(deliveries)))
 	for _, d := range deliveries {
 		err := error(nil)
 		switch {
 		case refusal(d.err) != "": // no try will ever be better: to the DLQ, as it is
 			detail := strings.TrimPrefix(d.err.Error(), refusal(d.err)+": ")
 			c.say(d, slog.LevelWarn, "%s -> DLQ (%s)", refusal(d.err), detail)
+			c.metrics.rejected.Inc()
 			err = d.Reject(false)
 
 		case d.err == nil && d.awarded:
 			c.say(d, slog.LevelDebug, "order %d: +%d points", d.Order.OrderID, d.Order.Points())
+			c.metrics.awarded.Inc()
+			c.metrics.observeAward(d)
 			done = append(done, d)
 
 		case d.err == nil: // done before; the acknowledgement did not reach the broker, or it was sent twice
 			c.say(d, slog.LevelDebug, "duplicate, skipped")
+			c.metrics.duplicates.Inc()
 			done = append(done, d)
 
 		case postgres.Unreachable(d.err): // not the message's fault: all goes back, free, until the database is there
@@ -116,6 +122,11 @@ func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded
 
 		default: // counted, delayed, and after the limit dead-lettered by the broker; never a nack
 			c.say(d, slog.LevelWarn, "failed: %s", reason(d.err))
+			if failures(d.Delivery) < topology.DeliveryLimit {
+				c.metrics.retried.Inc()
+			} else {
+				c.metrics.dead.Inc()
+			}
 			err = d.Reject(true)
 		}
 		if err != nil {

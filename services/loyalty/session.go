@@ -24,9 +24,10 @@ const giveBackTimeout = 3 * time.Second
 
 // Consumer awards points for the messages of the queue.
 type Consumer struct {
-	pool   *pgxpool.Pool
-	config Config
-	log    *slog.Logger
+	pool    *pgxpool.Pool
+	config  Config
+	log     *slog.Logger
+	metrics *metrics
 
 	attached atomic.Bool // to the queue, so that messages can come
 }
@@ -61,18 +62,22 @@ func (c *Consumer) session(ctx context.Context, up func()) error {
 	c.attached.Store(true)
 	defer c.attached.Store(false)
 	up()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go c.watch(watching, conn)
 	for {
 		batch, err := w.take(ctx, c.config.Batch)
 		if err != nil || ctx.Err() != nil { // what has been taken but not started is given back
 			return err
 		}
+		start := time.Now()
 		succeeded, err := c.handle(ctx, batch)
+		c.metrics.handleSeconds.Observe(time.Since(start).Seconds())
+		c.metrics.batchSize.Observe(float64(len(batch)))
 		if err != nil {
 			return err
 		}
-		if err := w.handled(batch, succeeded); err != nil {
-			return err
-		}
+		w.handled(batch, succeeded)
 	}
 }
 

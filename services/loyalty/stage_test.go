@@ -37,7 +37,7 @@ func newStage(t *testing.T) stage {
 // loyalty starts the service on the stage and waits until it is attached to its queue.
 func (s stage) loyalty(t *testing.T, more ...string) *lab.Running {
 	t.Helper()
-	env := map[string]string{"DATABASE_URL": s.LoyaltyURL, "AMQP_URL": s.AMQPURL, "LOYALTY_ADDR": "127.0.0.1:0", "LOG_LEVEL": "debug"}
+	env := map[string]string{"DATABASE_URL": s.LoyaltyURL, "AMQP_URL": s.AMQPURL, "LOYALTY_ADDR": "127.0.0.1:0", "LOG_LEVEL": "debug", "LOYALTY_PREFETCH": fullWindow}
 	for i := 0; i < len(more); i += 2 {
 		env[more[i]] = more[i+1]
 	}
@@ -85,11 +85,13 @@ const (
 // wideners are the orders from here on that have been placed only to be awarded.
 const wideners = 1_000_000
 
-// widen has orders awarded one after the other, so that loyalty, just started, takes more and more messages in hand:
-// 16 at least, if its prefetch allows, even if some of them come too close to the one before to make a difference.
+// fullWindow is the prefetch of the tests: four messages, each handled alone, open the window that far.
+const fullWindow = "16"
+
+// widen has some orders awarded one after the other, so that loyalty, just started, takes as many messages in hand as it may.
 func (s stage) widen(t *testing.T) {
 	t.Helper()
-	for order := wideners; order < wideners+8; order++ {
+	for order := wideners; order < wideners+5; order++ {
 		s.publish(t, placed(int64(order)))
 		lab.AwaitOne(t, s.db, 1, countAwards+` WHERE order_id = $1`, order)
 	}
@@ -110,17 +112,21 @@ func (s stage) lockLedger(t *testing.T) (unlock func()) {
 	return unlock
 }
 
-// awaitIdle waits until the queue is empty and nothing is in hand: a message in hand would become ready when the
-// consumer is gone, so it stops the service first.
+// awaitIdle waits until nothing is left to do, and stops the service. A message in hand is not in the queue, and is given
+// back when the service stops; then another one goes on.
 func (s stage) awaitIdle(t *testing.T, r *lab.Running) {
 	t.Helper()
-	lab.AwaitReady(t, s.ch, topology.Queue, 0)
-	if err := r.Stop(); err != nil {
-		t.Errorf("stopped with %v", err)
-	}
-	if n := lab.Ready(t, s.ch, topology.Queue); n != 0 {
-		t.Errorf("%d messages left in the queue", n)
-	}
+	lab.Poll(t, awaitLimit, "nothing left", func() (bool, error) {
+		lab.AwaitReady(t, s.ch, topology.Queue, 0)
+		if err := r.Stop(); err != nil {
+			t.Errorf("stopped with %v", err)
+		}
+		if lab.Ready(t, s.ch, topology.Queue) == 0 {
+			return true, nil
+		}
+		r = s.loyalty(t)
+		return false, nil
+	})
 }
 
 // awaitBlocked waits until loyalty's session waits for a lock.

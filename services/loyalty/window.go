@@ -26,6 +26,8 @@ import (
 // A suspect is a message that has been delivered in vain. The window doubles, instead of opening at
 // once, because a fresh message can be a killer too: it then hits about as many neighbours as have
 // just succeeded, and not all that a queue can offer to a process that dies at every start.
+//
+// A live consumer's prefetch cannot be changed (facts 12), so each size has a consumer of its own.
 type window struct {
 	ch      *amqp.Channel
 	most    int           // LOYALTY_PREFETCH
@@ -34,14 +36,13 @@ type window struct {
 	size      int                // how many may be in hand: 1, or more
 	alone     int                // how many messages more have to be handled alone before it grows
 	inHand    []amqp.Delivery    // arrived and not taken; older than what is in arrivals
-	arrivals  chan amqp.Delivery // nil when the consumer has been cancelled by us
-	cancelled chan string
+	arrivals  chan amqp.Delivery // nil while no consumer of ours is open
+	cancelled chan string        // by the broker
 }
 
 var errEndedByBroker = errors.New("session ended by the broker")
 
-// open starts consuming. A live consumer's prefetch cannot be changed (facts 12): each size has a
-// consumer of its own. Qos is a synchronous call: when it is answered, the broker has dealt with
+// open starts consuming. Qos is a synchronous call: when it is answered, the broker has dealt with
 // whatever has been sent before on this channel, such as what was given back.
 func (w *window) open() error {
 	if w.cancelled == nil {
@@ -92,13 +93,20 @@ func (w *window) take(ctx context.Context, n int) ([]amqp.Delivery, error) {
 		if err := w.receive(ctx); err != nil || ctx.Err() != nil {
 			return nil, err
 		}
-		if !w.isAlone() && slices.ContainsFunc(w.inHand, suspect) {
+		if w.size > 1 && slices.ContainsFunc(w.inHand, suspect) {
 			if err := w.narrow(); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		batch := w.inHand[:min(n, len(w.inHand))]
+		if w.growsAfter(batch) {
+			// Now, while the broker can hand out nothing more: what is under way to a consumer when that is
+			// cancelled comes again, marked as redelivered.
+			if err := w.stop(); err != nil {
+				return nil, err
+			}
+		}
 		w.inHand = w.inHand[len(batch):]
 		return batch, nil
 	}
@@ -111,7 +119,7 @@ func (w *window) receive(ctx context.Context) error {
 		return errEndedByBroker
 	default:
 	}
-	if w.arrivals == nil { // cancelled in order to grow
+	if w.arrivals == nil { // stopped in order to grow
 		if len(w.inHand) > 0 {
 			return nil
 		}
@@ -145,9 +153,6 @@ func (w *window) receive(ctx context.Context) error {
 	}
 }
 
-// isAlone tells whether the one message in hand is the only one that the broker has handed out.
-func (w *window) isAlone() bool { return len(w.inHand) == 1 && (w.size == 1 || w.arrivals == nil) }
-
 // narrow gives back everything in hand and goes on with one message at a time, until as many have
 // been handled as were given back: the suspect is among them.
 func (w *window) narrow() error {
@@ -161,20 +166,25 @@ func (w *window) narrow() error {
 	return w.open()
 }
 
-// handled tells that a batch has been settled, and whether all of it succeeded. If that is a reason
-// to hold more, the consumer is cancelled, and replaced by a wider one when nothing is in hand.
-func (w *window) handled(batch []amqp.Delivery, succeeded bool) error {
-	w.alone = max(0, w.alone-len(batch))
-	// A suspect that succeeded says nothing about the next one: those delivered in vain come first.
-	if w.alone > 0 || w.size == w.most || w.arrivals == nil || !succeeded || suspect(batch[0]) {
-		return nil
+// growsAfter tells whether more may be in hand if the batch succeeds. A suspect that succeeds says
+// nothing about the next message: those delivered in vain come first.
+func (w *window) growsAfter(batch []amqp.Delivery) bool {
+	return w.size < w.most && w.alone <= len(batch) && !suspect(batch[0])
+}
+
+// handled tells that a batch has been settled, and whether all of it succeeded.
+func (w *window) handled(batch []amqp.Delivery, succeeded bool) {
+	if succeeded && w.growsAfter(batch) {
+		w.size = min(2*w.size, w.most)
 	}
-	w.size = min(2*w.size, w.most)
-	return w.stop()
+	w.alone = max(0, w.alone-len(batch))
 }
 
 // suspect tells whether a message has been delivered in vain before: it may be what killed the process.
-func suspect(d amqp.Delivery) bool {
-	failed, _ := d.Headers["x-delivery-count"].(int64) // absent = 0 (facts 1.2)
-	return failed > 0
+func suspect(d amqp.Delivery) bool { return failures(d) > 0 }
+
+// failures is how many deliveries of the message the broker has counted as failed.
+func failures(d amqp.Delivery) int64 {
+	n, _ := d.Headers["x-delivery-count"].(int64) // absent = 0 (facts 1.2)
+	return n
 }

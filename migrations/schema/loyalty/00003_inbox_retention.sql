@@ -1,9 +1,11 @@
--- Inbox rows are deleted when they are older than INBOX_RETENTION, oldest first.
+-- Inbox rows are deleted when they are older than INBOX_RETENTION, oldest first; so are notes of failures
+-- whose message has not been heard of again.
 
 -- +goose Up
 
--- Without it each batch of the pruning reads the whole table. New rows go to its right end, which is cheap.
-CREATE INDEX processed_messages_by_age ON loyalty.processed_messages (processed_at);
+-- Without it each batch of the pruning reads the whole table. New rows go to the right end of their
+-- consumer's part, which is cheap.
+CREATE INDEX processed_messages_by_age ON loyalty.processed_messages (consumer, processed_at);
 
 GRANT DELETE ON loyalty.processed_messages TO loyalty_app;
 
