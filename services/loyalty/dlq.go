@@ -87,10 +87,10 @@ func readAnswer(ctx context.Context, in io.Reader) (bool, error) {
 // note writes one remark.
 func (c console) note(format string, args ...any) { fmt.Fprintf(c.notes, "dlq: "+format+"\n", args...) }
 
-// count puts a number before its noun: 1 message, 2 messages.
-func count(n int, noun string) string {
+// messages is a number with its noun: 1 message, 2 messages.
+func messages(n int) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 message"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d messages", n)
 }

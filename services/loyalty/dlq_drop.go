@@ -66,7 +66,7 @@ func (cmd *DropCmd) run(ctx context.Context, config Config, c console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s dropped\n", count(n, "message"))
+	fmt.Fprintf(c.out, "%s dropped\n", messages(n))
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (cmd *DropCmd) confirm(ctx context.Context, config Config, c console) error
 		return err
 	}
 	fmt.Fprint(c.notes, table.String())
-	yes, err := c.ask(ctx, fmt.Sprintf("Drop %s for good?", count(len(letters), "message")))
+	yes, err := c.ask(ctx, fmt.Sprintf("Drop %s for good?", messages(len(letters))))
 	if err == nil && !yes {
 		err = errors.New("nothing dropped")
 	}

@@ -62,7 +62,7 @@ func (cmd *ExportCmd) run(ctx context.Context, config Config, c console) error {
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return errors.Join(err, os.Remove(cmd.To))
 	}
-	c.note("%s written to %s", count(n, "message"), cmd.To)
+	c.note("%s written to %s", messages(n), cmd.To)
 	return nil
 }
 

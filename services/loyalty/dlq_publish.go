@@ -29,6 +29,7 @@ type publisher struct {
 	conn    *amqp.Connection
 	ch      *amqp.Channel
 	returns chan amqp.Return
+	closed  chan *amqp.Error
 	missing map[string]error // by exchange: nil if it exists
 }
 
@@ -42,6 +43,7 @@ func openPublisher(ctx context.Context, url rabbitmq.URL) (*publisher, error) {
 	return &publisher{
 		conn: conn, ch: ch, missing: map[string]error{},
 		returns: ch.NotifyReturn(make(chan amqp.Return, windowSize)),
+		closed:  ch.NotifyClose(make(chan *amqp.Error, 1)),
 	}, nil
 }
 
@@ -71,13 +73,25 @@ func (p *publisher) publish(letters []letter) (results []error, broken error) {
 			broken = fmt.Errorf("no confirm within %v", confirmTimeout)
 		case !acked && p.ch.IsClosed(): // a lost channel completes what is pending as "not acked": unknown, not refused
 			results[i] = errUnconfirmed
-			broken = errors.New("the broker ended the session")
+			broken = p.ended()
 		case !acked:
 			results[i] = errRefused
 		}
 	}
 	p.markReturned(letters, results)
 	return results, broken
+}
+
+// ended says why the broker ended the session: of one message in many, say, that is larger than it takes.
+func (p *publisher) ended() error {
+	select {
+	case reason := <-p.closed: // nil once it has been read
+		if reason != nil {
+			return fmt.Errorf("the broker ended the session: %w", reason)
+		}
+	default:
+	}
+	return errors.New("the broker ended the session")
 }
 
 func (p *publisher) send(l letter) (*amqp.DeferredConfirmation, error) {

@@ -28,6 +28,8 @@ import (
 const (
 	// windowSize is how many messages are taken at a time: so many bodies are in memory at once.
 	windowSize = 250
+	// patience is how long somebody else may have messages in hand before this command begins without them.
+	patience = time.Second
 	// silence is how long the next message may take before the broker is asked whether there is one, and
 	// maxSilences how often in a row.
 	silence     = 500 * time.Millisecond
@@ -47,7 +49,6 @@ type deadLetters struct {
 	ch     *amqp.Channel
 	others int // consumers of somebody else, who is no dlq command
 	taken  int // windows
-	unseen int // messages that somebody else had in hand
 }
 
 // openDeadLetters looks for the broker for 10 s, then waits for its turn. Close with close.
@@ -71,7 +72,7 @@ func openDeadLetters(ctx context.Context, url rabbitmq.URL, c console) (*deadLet
 // scan shows every message to visit, once: those that were there at the start, one windowful after
 // the other. visit may acknowledge; whatever it does not acknowledge is given back by close.
 func (q *deadLetters) scan(ctx context.Context, visit func([]letter) error) error {
-	start, err := q.state()
+	start, err := q.awaitOthers(ctx)
 	if err != nil {
 		return err
 	}
@@ -90,12 +91,24 @@ func (q *deadLetters) scan(ctx context.Context, visit func([]letter) error) erro
 		q.progress(seen, seen+len(letters), start.Messages)
 		seen += len(letters)
 		if len(letters) < want {
-			q.unseen = start.Messages - seen
-			q.note("%s went to somebody else while this command was reading: not seen here", count(q.unseen, "message"))
+			q.note("%s went to somebody else while this command was reading: not seen here", messages(start.Messages-seen))
 			return nil
 		}
 	}
 	return nil
+}
+
+// awaitOthers gives somebody who only takes a look, as a running loyalty does from time to time, the time to
+// put back what they have in hand.
+func (q *deadLetters) awaitOthers(ctx context.Context) (amqp.Queue, error) {
+	deadline := time.Now().Add(patience)
+	for {
+		state, err := q.state()
+		if err != nil || state.Consumers == 0 || ctx.Err() != nil || time.Now().After(deadline) {
+			return state, err
+		}
+		service.Wait(ctx, releasePause)
+	}
 }
 
 // progress says how far a long scan has come, ten times at most.
@@ -142,7 +155,7 @@ func (q *deadLetters) receive(ctx context.Context, deliveries <-chan amqp.Delive
 				return letters, err
 			}
 			if silences++; silences == maxSilences {
-				return letters, fmt.Errorf("the broker says it has %s and does not hand them out", count(state.Messages, "message"))
+				return letters, fmt.Errorf("the broker says it has %s and does not hand them out", messages(state.Messages))
 			}
 		case <-ctx.Done():
 			return letters, errors.New("interrupted")

@@ -94,7 +94,7 @@ func dryRun(ctx context.Context, q *deadLetters, selected *selection) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(q.out, "%s would be redriven; nothing has been changed\n", count(n, "message"))
+	fmt.Fprintf(q.out, "%s would be redriven; nothing has been changed\n", messages(n))
 	return nil
 }
 
@@ -152,9 +152,9 @@ func (r *redrive) complain(l letter, err error) {
 
 // conclude says what was done, also when err ended it early.
 func (r *redrive) conclude(err error) error {
-	fmt.Fprintf(r.out, "%s redriven\n", count(r.done, "message"))
+	fmt.Fprintf(r.out, "%s redriven\n", messages(r.done))
 	if r.failed > 0 {
-		err = errors.Join(fmt.Errorf("%s not redriven, still in the dead-letter queue", count(r.failed, "message")), err)
+		err = errors.Join(fmt.Errorf("%s not redriven, still in the dead-letter queue", messages(r.failed)), err)
 	}
 	return err
 }
