@@ -115,7 +115,7 @@ func (w *window) take(ctx context.Context, n int) ([]amqp.Delivery, error) {
 // receive waits until something is in hand, and adds what else has arrived.
 func (w *window) receive(ctx context.Context) error {
 	select {
-	case <-w.cancelled: // also if it was noticed late: a consumer that timed out gets nothing more on its channel
+	case <-w.cancelled: // the queue is gone, or has been too long without an answer: what is in hand is ours no more
 		return errEndedByBroker
 	default:
 	}
@@ -131,10 +131,8 @@ func (w *window) receive(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.cancelled:
-			return errEndedByBroker
 		case d, open := <-w.arrivals:
-			if !open { // connection lost, or channel closed
+			if !open { // connection lost, channel closed, or consumer cancelled by the broker
 				return errEndedByBroker
 			}
 			w.inHand = append(w.inHand, d)

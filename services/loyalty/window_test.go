@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -90,37 +92,44 @@ func (s stage) getAll(t *testing.T, n int) (all []amqp.Delivery) {
 	return all
 }
 
-// Two suspects arrive among ten others, in a window wide enough for all. When one of them is taken, nothing else is in
-// hand; and if the process dies then, no other message has been delivered in vain because of it.
+// take is what w has to be handled next.
+func (s stage) take(t *testing.T, w *window) []amqp.Delivery {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), awaitLimit)
+	defer cancel()
+	batch, err := w.take(ctx, 100)
+	if err != nil || len(batch) == 0 {
+		t.Fatalf("%d messages, %v", len(batch), err)
+	}
+	return batch
+}
+
+// Two suspects arrive after ten other messages, in a window wide enough for all. When one of them is taken, nothing else
+// is in hand; the others have been given back for that no more than once; and if the process dies then, no other message
+// has been delivered in vain because of it.
 func TestASuspectIsTakenWithNothingElseInHand(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	const all = 12
 	s.suspects(t, 11, 12)
 	for order := range int64(10) {
 		s.publish(t, placed(order+1))
 	}
-	lab.AwaitReady(t, s.ch, topology.Queue, 12) // the retry's delay is over: the suspects are first in line
 	w := s.openWindow(t, 100, 100)
+	lab.Poll(t, awaitLimit, "all in hand", func() (bool, error) { return len(w.arrivals) == all, nil })
 	handled := 0
-	for i := range 2 {
-		batch, err := w.take(t.Context(), 100)
-		if err != nil {
-			t.Fatal(err)
+	for suspects := 0; suspects < 2; {
+		batch := s.take(t, w)
+		if ready := lab.Ready(t, s.ch, topology.Queue); len(batch) != 1 || handled+1+ready != all {
+			t.Fatalf("%d messages taken, %d handled and %d ready of %d", len(batch), handled, ready, all)
 		}
-		for !suspect(batch[0]) {
-			if len(batch) != 1 {
-				t.Fatalf("%d messages in hand while a suspect is due", len(batch))
-			}
-			s.finish(t, w, batch)
-			handled++
-			if batch, err = w.take(t.Context(), 100); err != nil {
-				t.Fatal(err)
-			}
+		if returned, _ := batch[0].Headers["x-acquired-count"].(int64); !suspect(batch[0]) && returned > 1 {
+			t.Errorf("%s was given back %d times", batch[0].Body, returned)
 		}
-		if ready := lab.Ready(t, s.ch, topology.Queue); len(batch) != 1 || ready+1+handled != 12 {
-			t.Fatalf("suspect %d: %d messages taken, %d ready of %d", i+1, len(batch), ready, 12-handled)
+		if suspect(batch[0]) {
+			suspects++
 		}
-		if i == 0 {
+		if suspects < 2 {
 			s.finish(t, w, batch)
 			handled++
 		}
@@ -128,9 +137,9 @@ func TestASuspectIsTakenWithNothingElseInHand(t *testing.T) {
 	if err := w.ch.Close(); err != nil { // to the broker it is all the same: closed, or crashed (facts 1.1)
 		t.Fatal(err)
 	}
-	rest := s.getAll(t, 12-handled)
-	if n := len(rest) - len(slices.DeleteFunc(slices.Clone(rest), suspect)); n != 1 {
-		t.Errorf("%d messages have been delivered in vain", n)
+	rest := s.getAll(t, all-handled)
+	if fresh := slices.DeleteFunc(slices.Clone(rest), suspect); len(rest)-len(fresh) != 1 {
+		t.Errorf("%d messages have been delivered in vain", len(rest)-len(fresh))
 	}
 }
 
@@ -140,4 +149,51 @@ func (s stage) finish(t *testing.T, w *window, batch []amqp.Delivery) {
 		t.Fatal(err)
 	}
 	w.handled(batch, true)
+}
+
+// Every size of the window has a consumer of its own, and changing it gives no message back: what is handled for the first
+// time has been delivered once.
+func TestAGrowingWindowGivesNothingBack(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const orders = 40
+	for order := range int64(orders) {
+		s.publish(t, placed(order+1))
+	}
+	w := s.openWindow(t, 1, 16)
+	var sizes []int
+	widest := 0
+	for handled := 0; handled < orders; {
+		batch := s.take(t, w)
+		for _, d := range batch {
+			if d.Redelivered {
+				t.Errorf("%s was given back", d.Body)
+			}
+		}
+		handled += len(batch)
+		sizes, widest = append(sizes, w.size), max(widest, len(batch))
+		s.finish(t, w, batch)
+	}
+	if !slices.IsSorted(sizes) || sizes[len(sizes)-1] != 16 || widest == 1 {
+		t.Errorf("sizes %v, largest batch %d", sizes, widest)
+	}
+}
+
+// A consumer that the broker has cancelled handles nothing more, not even what it has in hand: another one may have it.
+func TestACancelledConsumerDropsWhatItHasInHand(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.publish(t, placed(1), placed(2), placed(3))
+	w := s.openWindow(t, 10, 10)
+	lab.Poll(t, awaitLimit, "all in hand", func() (bool, error) { return len(w.arrivals) == 3, nil })
+	if batch, err := w.take(t.Context(), 1); err != nil || len(batch) != 1 {
+		t.Fatalf("%d messages, %v", len(batch), err)
+	}
+	if _, err := s.ch.QueueDelete(topology.Queue, false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	lab.Poll(t, awaitLimit, "cancelled", func() (bool, error) { return len(w.cancelled) == 1, nil })
+	if batch, err := w.take(t.Context(), 1); !errors.Is(err, errEndedByBroker) {
+		t.Errorf("%d messages, %v", len(batch), err)
+	}
 }
