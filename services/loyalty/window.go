@@ -33,11 +33,10 @@ type window struct {
 	most    int           // LOYALTY_PREFETCH
 	timeout time.Duration // LOYALTY_CONSUMER_TIMEOUT; 0 = the broker's
 
-	size      int                // how many may be in hand: 1, or more
-	alone     int                // how many messages more have to be handled alone before it grows
-	inHand    []amqp.Delivery    // arrived and not taken; older than what is in arrivals
-	arrivals  chan amqp.Delivery // nil while no consumer of ours is open
-	cancelled chan string        // by the broker
+	size     int                // how many may be in hand: 1, or more
+	alone    int                // how many messages more have to be handled alone before it grows
+	inHand   []amqp.Delivery    // arrived and not taken; older than what is in arrivals
+	arrivals chan amqp.Delivery // nil while no consumer of ours is open
 }
 
 var errEndedByBroker = errors.New("session ended by the broker")
@@ -45,9 +44,6 @@ var errEndedByBroker = errors.New("session ended by the broker")
 // open starts consuming. Qos is a synchronous call: when it is answered, the broker has dealt with
 // whatever has been sent before on this channel, such as what was given back.
 func (w *window) open() error {
-	if w.cancelled == nil {
-		w.cancelled = w.ch.NotifyCancel(make(chan string, 1))
-	}
 	if err := w.ch.Qos(w.size, 0, false); err != nil {
 		return err
 	}
@@ -114,11 +110,6 @@ func (w *window) take(ctx context.Context, n int) ([]amqp.Delivery, error) {
 
 // receive waits until something is in hand, and adds what else has arrived.
 func (w *window) receive(ctx context.Context) error {
-	select {
-	case <-w.cancelled: // the queue is gone, or has been too long without an answer: what is in hand is ours no more
-		return errEndedByBroker
-	default:
-	}
 	if w.arrivals == nil { // stopped in order to grow
 		if len(w.inHand) > 0 {
 			return nil
@@ -141,7 +132,7 @@ func (w *window) receive(ctx context.Context) error {
 	for {
 		select {
 		case d, open := <-w.arrivals:
-			if !open {
+			if !open { // what is in hand is ours no more
 				return errEndedByBroker
 			}
 			w.inHand = append(w.inHand, d)
