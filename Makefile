@@ -51,6 +51,14 @@ build: ## Build static binaries into bin/
 test: ## Run all tests on servers of their own: make test PKG=./pkg/... TESTFLAGS='-v -run Once'
 	@go run ./scripts/stack with -- $(GOTEST) $(TESTFLAGS) $(PKG)
 
+.PHONY: bench
+bench: ## Measure it on servers of its own (half an hour; nothing else should run): make bench NAME=relay-drain
+	@go run ./scripts/bench $(NAME)
+
+.PHONY: sabotage
+sabotage: ## Remove each guard in a copy and see its test turn red: make sabotage NAME=no-mandatory
+	@go run ./scripts/stack with -- go run ./scripts/sabotage $(NAME)
+
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck, golangci-lint and the repository's own rules
 	@changed=$$(gofmt -l .); if [ -n "$$changed" ]; then echo "gofmt would change: $$changed"; exit 1; fi

@@ -1,5 +1,7 @@
 # Where does the Docker engine of .ci/docker come from? Sourced by it. Uses an engine that answers; else installs
-# Debian's and starts it for the time of the script. Needs root only for what is missing.
+# Debian's and starts it for the time of the script. Needs root only for what is missing, and $scratch, a folder for its files.
+
+engine= # process id of the engine, if start_engine started it
 
 install_packages() {
   local packages=()
@@ -18,7 +20,10 @@ install_compose() {
   echo "docker: installing the compose plugin"
   apt-get update -qq
   local mirror apt=$scratch/apt
-  mirror=$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(SUITE)' 'Created-By: Packages' | awk '$2 == "Debian" && $3 !~ /security/ { print $1; exit }')
+  # shellcheck disable=SC2016 # the words in brackets are for apt-get
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(SUITE)' 'Created-By: Packages' |
+    awk '$2 == "Debian" && $3 !~ /security/ && !found++ { print $1 }')
+  : "${mirror:?apt has no Debian mirror in its sources}"
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$apt/sources.list"
   local options=(-qq -o "Dir::Etc::SourceList=$apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
@@ -29,7 +34,6 @@ install_compose() {
   install -D "$apt/package/usr/libexec/docker/cli-plugins/docker-compose" /usr/local/lib/docker/cli-plugins/docker-compose
 }
 
-# Sets $engine to the process it started.
 start_engine() {
   if docker info >/dev/null 2>&1; then return; fi
   echo "docker: starting dockerd"

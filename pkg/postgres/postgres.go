@@ -52,6 +52,9 @@ type Options struct {
 	// IdleInTransaction ends a session whose transaction waits for its client longer than this, which frees the
 	// rows that a frozen client has locked. 0 = never.
 	IdleInTransaction time.Duration
+	// NoJIT keeps the server from compiling queries. One that probes an index for every row looks
+	// expensive to the planner and is done before the compiler would be.
+	NoJIT bool
 }
 
 // Open makes a pool of connections that carry name in the server's lists. It does not connect: a pool
@@ -77,19 +80,22 @@ func Open(u URL, name string, o Options) (*pgxpool.Pool, error) {
 	if o.IdleInTransaction > 0 {
 		config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = fmt.Sprint(o.IdleInTransaction.Milliseconds())
 	}
+	if o.NoJIT {
+		config.ConnConfig.RuntimeParams["jit"] = "off"
+	}
 	return pgxpool.NewWithConfig(context.Background(), config)
 }
 
-// Ready asks the server one question: does it answer, and may this session write? If not, the
-// pool's connections are dropped, so that the next ones are made anew.
+// Ready asks the server one question: does it answer, and may this session write? The connections
+// to one that only reads are dropped: the next ones find the new primary.
 func Ready(ctx context.Context, pool *pgxpool.Pool) error {
 	var readOnly string
 	err := pool.QueryRow(ctx, `SHOW transaction_read_only`).Scan(&readOnly)
 	if err == nil && readOnly == "on" {
+		pool.Reset()
 		err = errors.New("the server is read-only")
 	}
 	if err != nil {
-		pool.Reset()
 		return fmt.Errorf("database: %w", err)
 	}
 	return nil

@@ -92,14 +92,19 @@ func Listen(log *slog.Logger, addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Serve answers requests until ctx ends, then lets the ones in flight finish, for at most 5 s.
+// Serve answers requests until ctx ends, then lets the ones in flight finish, for at most 5 s; a
+// client that is slower than that is cut off.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadTimeout: readTimeout}
 	stopped := make(chan error, 1)
 	context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpGrace)
 		defer cancel()
-		stopped <- server.Shutdown(grace)
+		err := server.Shutdown(grace)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = server.Close()
+		}
+		stopped <- err
 	})
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -10,11 +10,9 @@ import (
 )
 
 // Owner opens a pool of connections as the database's owner, closed when the test ends.
-func (l *Lab) Owner(t testing.TB) *pgxpool.Pool { return open(t, l.OwnerURL) }
-
-func open(t testing.TB, url string) *pgxpool.Pool {
+func (l *Lab) Owner(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), l.OwnerURL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,4 +54,15 @@ func AwaitOne[T comparable](t testing.TB, pool *pgxpool.Pool, want T, sql string
 		last = value
 		return value == want, err
 	})
+}
+
+// All returns the single column that a query gives.
+func All[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) []T {
+	t.Helper()
+	rows, _ := pool.Query(t.Context(), sql, args...)
+	values, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return values
 }

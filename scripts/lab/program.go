@@ -84,7 +84,7 @@ func (r *Running) AwaitOutput(pattern string) string {
 		found = expression.FindStringSubmatch(r.Output())
 		select {
 		case <-r.done:
-			return found != nil, fmt.Errorf("the program has ended: %v", r.err)
+			return found != nil, fmt.Errorf("the program has ended: %w", r.err)
 		default:
 			return found != nil, nil
 		}

@@ -65,6 +65,17 @@ func (b *broker) queue(name string) (ready, consumers int, err error) {
 	return ready, consumers, err
 }
 
+// unbind takes the loyalty queue off the exchange, bind puts it back.
+func (b *broker) unbind() error {
+	return b.with(func(ch *amqp.Channel) error { return ch.QueueUnbind(loyaltyQueue, orderPlaced, ordersExchange, nil) })
+}
+
+func (b *broker) bind() error {
+	return b.with(func(ch *amqp.Channel) error {
+		return ch.QueueBind(loyaltyQueue, orderPlaced, ordersExchange, false, nil)
+	})
+}
+
 func missing(err error) bool {
 	var e *amqp.Error
 	return errors.As(err, &e) && e.Code == amqp.NotFound

@@ -33,6 +33,8 @@ func help(out io.Writer) {
 	for _, v := range verbs {
 		_, _ = fmt.Fprintf(w, "  %s\t%s\n", v.usage, v.meaning)
 	}
+	_, _ = fmt.Fprint(w, "  repeat N\tthe steps up to `end`, N times\n")
+	_, _ = fmt.Fprint(w, "  verdict\twait for rest, stop the services, count, judge the invariants, then the `expect` lines that follow\n")
 	_, _ = fmt.Fprint(w, "\nA condition is MEASURE [= != < <= > >= NUMBER], several joined by `and`. The measures:\n")
 	names := make([]string, 0, len(measures))
 	for name := range measures {

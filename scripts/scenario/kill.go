@@ -40,7 +40,8 @@ func compileKill(args []string) (action, error) {
 // killWhen kills a process at a moment when the condition certainly holds. Looking and then killing would leave time
 // for the condition to pass, so the process is frozen first (SIGSTOP), at whatever it was doing, and looked at then:
 // a frozen relay marks no row and a frozen consumer acknowledges nothing. The first look, while it still runs, lets it
-// get to work; if the condition does not show by itself it builds up in front of the frozen process.
+// get to work; if the condition does not show by itself it builds up in front of the frozen process. A condition that the
+// process itself must bring about, such as `holding`, belongs in an await before the kill.
 func (s *stage) killWhen(ctx context.Context, alias string, cond condition, words string) error {
 	p, err := s.running(alias)
 	if err != nil {
@@ -52,6 +53,7 @@ func (s *stage) killWhen(ctx context.Context, alias string, cond condition, word
 	}
 	found, err := s.await(ctx, cond, words, awaitWithin, time.Millisecond)
 	if err != nil {
+		_ = p.signal(syscall.SIGCONT) // let it finish; the story has failed already
 		return fmt.Errorf("%s was frozen, waiting to be killed: %w", alias, err)
 	}
 	if _, err := s.running(alias); err != nil {

@@ -18,12 +18,14 @@ import (
 	"slices"
 	"syscall"
 
+	"example.com/outboxlab/scripts/blackbox"
 	"example.com/outboxlab/scripts/lab"
 	"example.com/outboxlab/scripts/stack/servers"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Also a closed terminal and a reader that went away (`| head`) should leave no database and no service behind.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -33,14 +35,15 @@ func main() {
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("scenario", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.Usage = func() { help(stdout) }
+	flags.Usage = func() {} // a mistake gets one line, and only --help the whole page
 	list := flags.Bool("list", false, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		help(stdout)
 		return 0
 	} else if err != nil {
 		return 2
 	}
-	root, err := moduleRoot(ctx)
+	root, err := blackbox.ModuleRoot(ctx)
 	if err != nil {
 		return complain(stderr, err, 1)
 	}
@@ -60,7 +63,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if len(results) > 1 || err != nil && len(results) > 0 {
 		closingTable(out, results)
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return complain(stderr, errors.New("interrupted"), 1)
+	case err != nil:
 		return complain(stderr, err, 1)
 	}
 	if slices.ContainsFunc(results, func(r result) bool { return !r.passed() }) {
@@ -81,7 +87,7 @@ func performAll(ctx context.Context, root string, scripts []*script, out *narrat
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(binaries) }()
-	if err := build(ctx, root, binaries); err != nil {
+	if err := blackbox.Build(ctx, root, binaries); err != nil {
 		return nil, err
 	}
 	var results []result
@@ -92,7 +98,7 @@ func performAll(ctx context.Context, root string, scripts []*script, out *narrat
 		}
 		results = append(results, r)
 		if ctx.Err() != nil {
-			return results, errors.New("interrupted")
+			break
 		}
 	}
 	return results, nil

@@ -26,7 +26,11 @@ func perform(ctx context.Context, sc *script, l *lab.Lab, pair *servers.Pair, bi
 		return result{}, err
 	}
 	defer s.close()
-	r := s.verdict(ctx, s.tell(ctx, sc.story))
+	told := s.tell(ctx, sc.story)
+	if ctx.Err() != nil { // interrupted, or out of time: there is nothing to judge
+		return result{}, context.Cause(ctx)
+	}
+	r := s.verdict(ctx, told)
 	r.seconds = time.Since(began).Seconds()
 	if r.passed() {
 		out.line("\n  " + out.paint(bold+";"+green, fmt.Sprintf("✔ %s", sc.name)) + fmt.Sprintf(" in %.1f s", r.seconds))

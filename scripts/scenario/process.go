@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"example.com/outboxlab/scripts/blackbox"
 )
 
 // process is one running (or ended) service.
@@ -41,7 +43,7 @@ func launch(alias, service, binary string, args, env []string, tell func(line st
 	p.cmd = exec.Command(binary, args...)
 	p.cmd.Env = env
 	p.cmd.Stdout, p.cmd.Stderr = write, write
-	p.cmd.SysProcAttr = dieWithUs()
+	p.cmd.SysProcAttr = blackbox.DieWithUs()
 	err = p.cmd.Start()
 	_ = write.Close() // the child has its own copy; ours would keep the pipe from ending
 	if err != nil {
@@ -118,27 +120,21 @@ func (p *process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// exit waits for the end and returns the exit code, -1 when a signal ended it.
-func (p *process) exit(ctx context.Context, within time.Duration) (int, error) {
-	timer := time.NewTimer(within)
+// exitWithin is how long a service may take to end after SIGTERM, a command to do its work, a crash point to be reached.
+const exitWithin = 20 * time.Second
+
+// mustExit waits for the end and is satisfied only with the given exit code; a signal's is -1.
+func (p *process) mustExit(ctx context.Context, code int) error {
+	timer := time.NewTimer(exitWithin)
 	defer timer.Stop()
 	select {
 	case <-p.ended:
-		return p.cmd.ProcessState.ExitCode(), nil
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return context.Cause(ctx)
 	case <-timer.C:
-		return 0, fmt.Errorf("%s still runs after %v; it last said: %s", p.alias, within, p.lastLine())
+		return fmt.Errorf("%s still runs after %v; it last said: %s", p.alias, exitWithin, p.lastLine())
 	}
-}
-
-// mustExit waits for the end and is satisfied only with the given exit code.
-func (p *process) mustExit(ctx context.Context, code int, within time.Duration) error {
-	got, err := p.exit(ctx, within)
-	if err != nil {
-		return err
-	}
-	if got != code {
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
 		return fmt.Errorf("%s ended with exit code %d, expected %d; it last said: %s", p.alias, got, code, p.lastLine())
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 // Bounds of the wait for rest.
 const (
 	restWithin = 45 * time.Second       // a story that went well comes to rest
-	restAfter  = 3 * time.Second        // one that went wrong gets a short chance, and is counted as it stands
+	restAfter  = 10 * time.Second       // one that went wrong gets a short chance, and is counted as it stands
 	quiet      = 300 * time.Millisecond // no publish and no delivery for so long: what is in a service's hands is settled
 	retryStep  = time.Second            // the queue delays the n-th retry by n steps …
 	retryMost  = 10 * time.Second       // … and at most this long

@@ -11,17 +11,18 @@ import (
 	"sync"
 	"testing"
 
+	"example.com/outboxlab/scripts/blackbox"
 	"example.com/outboxlab/scripts/lab"
 	"example.com/outboxlab/scripts/stack/servers"
 )
 
 func TestScenarios(t *testing.T) {
-	root, err := moduleRoot(t.Context())
+	root, err := blackbox.ModuleRoot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	binaries := t.TempDir()
-	if err := build(t.Context(), root, binaries); err != nil {
+	if err := blackbox.Build(t.Context(), root, binaries); err != nil {
 		t.Fatal(err)
 	}
 	scripts, err := readScripts(filepath.Join(root, "scripts", "scenarios"), nil)

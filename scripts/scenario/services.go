@@ -111,7 +111,7 @@ func compileStop(args []string) (action, error) {
 		if err := p.signal(syscall.SIGTERM); err != nil {
 			return err
 		}
-		return p.mustExit(ctx, 0, exitWithin)
+		return p.mustExit(ctx, 0)
 	}, nil
 }
 
@@ -151,7 +151,7 @@ func compileDead(args []string) (action, error) {
 // died waits until p has ended itself at the crash point. Any error ends a service with 1, so the exit code alone
 // would not tell; what it left behind is for the story's own expectations to judge.
 func (s *stage) died(ctx context.Context, p *process, point string) error {
-	if err := p.mustExit(ctx, 1, exitWithin); err != nil {
+	if err := p.mustExit(ctx, 1); err != nil {
 		return err
 	}
 	s.gone(p)
@@ -174,6 +174,6 @@ func compileRun(args []string) (action, error) {
 		if err != nil {
 			return err
 		}
-		return p.mustExit(ctx, 0, exitWithin)
+		return p.mustExit(ctx, 0)
 	}, nil
 }

@@ -23,7 +23,6 @@ import (
 // How long the steps wait for what should be quick. Generous: two cores may be shared with the other scenarios.
 const (
 	startWithin = 30 * time.Second // a service says that it is ready
-	exitWithin  = 20 * time.Second // a service ends after SIGTERM, or dies where it was told to
 	awaitWithin = 30 * time.Second // a condition, unless the script says otherwise
 )
 
@@ -140,12 +139,15 @@ func (s *stage) running(alias string) (*process, error) {
 	return p, nil
 }
 
-// gone notes that a service vanished without saying goodbye. What a consumer held then comes back, but with a delay.
+// gone notes that a service vanished without saying goodbye.
 func (s *stage) gone(p *process) {
 	if p.service == "loyalty" {
-		s.lastLoss = time.Now()
+		s.consumersLost()
 	}
 }
+
+// consumersLost notes that consumers vanished, or their connections did. What they held comes back, but with a delay.
+func (s *stage) consumersLost() { s.lastLoss = time.Now() }
 
 // stopAll asks every service to stop and expects each to answer with exit code 0.
 func (s *stage) stopAll(ctx context.Context) error {
@@ -157,7 +159,7 @@ func (s *stage) stopAll(ctx context.Context) error {
 		}
 		if err := p.signal(syscall.SIGTERM); err != nil {
 			complaints = append(complaints, err.Error())
-		} else if err := p.mustExit(ctx, 0, exitWithin); err != nil {
+		} else if err := p.mustExit(ctx, 0); err != nil {
 			complaints = append(complaints, "after SIGTERM, "+alias+": "+err.Error())
 		}
 	}

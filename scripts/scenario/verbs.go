@@ -36,6 +36,7 @@ func init() {
 		{"expect", "expect CONDITION", "it must hold now", compileExpect},
 		{"sql", "sql STATEMENT", "run it as the owner of the database", compileSQL},
 		{"broker", "broker cut|silent|mend", "end the scenario's network path to the broker; swallow what is sent on it; restore it", compileBroker},
+		{"broker", "broker unbind|bind", "take the loyalty queue off the exchange, so that no event has anywhere to go; put it back", compileBroker},
 		{"restart", "restart postgres|rabbitmq", "kill that server and start it again (own-servers only)", compileRestart},
 	}
 }
@@ -125,21 +126,22 @@ func compileSQL(args []string) (action, error) {
 }
 
 func compileBroker(args []string) (action, error) {
-	if len(args) != 1 || !slices.Contains([]string{"cut", "silent", "mend"}, args[0]) {
+	if len(args) != 1 {
 		return nil, usage("broker")
 	}
-	return func(ctx context.Context, s *stage) error {
-		s.lastLoss = time.Now() // every change of the path ends the consumers' connections, now or soon
-		switch args[0] {
-		case "cut":
-			s.path.cut()
-			return nil
-		case "silent":
-			return s.path.silence()
-		default:
-			return s.path.mend(ctx)
-		}
-	}, nil
+	switch args[0] {
+	case "cut":
+		return func(_ context.Context, s *stage) error { s.consumersLost(); s.path.cut(); return nil }, nil
+	case "silent":
+		return func(_ context.Context, s *stage) error { s.consumersLost(); return s.path.silence() }, nil
+	case "mend":
+		return func(ctx context.Context, s *stage) error { s.consumersLost(); return s.path.mend(ctx) }, nil
+	case "unbind":
+		return func(_ context.Context, s *stage) error { return s.broker.unbind() }, nil
+	case "bind":
+		return func(_ context.Context, s *stage) error { return s.broker.bind() }, nil
+	}
+	return nil, usage("broker")
 }
 
 func compileRestart(args []string) (action, error) {
@@ -150,7 +152,7 @@ func compileRestart(args []string) (action, error) {
 		began := time.Now()
 		restart := s.pair.RestartPostgres
 		if args[0] == "rabbitmq" {
-			s.lastLoss = began
+			s.consumersLost()
 			restart = s.pair.RestartRabbitMQ
 		}
 		if err := restart(ctx); err != nil {

@@ -73,6 +73,11 @@ func (s *stage) settle(ctx context.Context, told error) (faults []error) {
 	within := restWithin
 	if told != nil {
 		within = restAfter
+		if s.path != nil { // a story that ended with the network cut: what can still arrive should
+			if err := s.path.mend(ctx); err != nil {
+				faults = append(faults, err)
+			}
+		}
 	}
 	if err := s.finishPlacing(ctx); err != nil {
 		faults = append(faults, err)

@@ -43,16 +43,17 @@ func (w with) Run(ctx context.Context, t terminal) (err error) {
 	defer func() { err = errors.Join(err, pair.Stop(context.WithoutCancel(ctx))) }()
 	fmt.Fprintf(t.err, "private servers are up (%s, %.1f s)\n", pair.Way, time.Since(began).Seconds())
 
-	return runCommand(ctx, command, pair.URLs)
+	return runCommand(ctx, command, pair)
 }
 
 // runCommand runs the command in our terminal. On ctrl-C it gets the signal from the terminal like we do; asked to
 // stop in another way, we hand the request on.
-func runCommand(ctx context.Context, command []string, at servers.URLs) error {
+func runCommand(ctx context.Context, command []string, pair *servers.Pair) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(),
-		"TEST_DATABASE_URL="+at.Database, "TEST_AMQP_URL="+at.AMQP, "TEST_RABBITMQ_MANAGEMENT_URL="+at.Management)
+		"TEST_DATABASE_URL="+pair.URLs.Database, "TEST_AMQP_URL="+pair.URLs.AMQP, "TEST_RABBITMQ_MANAGEMENT_URL="+pair.URLs.Management,
+		"STACK="+string(pair.Way)) // for pairs that the command itself starts
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = grace
 

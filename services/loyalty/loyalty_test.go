@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -261,7 +262,7 @@ func TestWrongConfigurationIsFoundBeforeAnyConnection(t *testing.T) {
 				}
 			}
 			_, err := lab.Run(t, run, env)
-			if _, usage := err.(service.UsageError); !usage || !strings.Contains(err.Error(), variable) || strings.Contains(err.Error(), "secret") {
+			if !errors.As(err, new(service.UsageError)) || !strings.Contains(err.Error(), variable) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%s=%s: want a usage error that names it, got %v", variable, value, err)
 			}
 		}

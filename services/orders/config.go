@@ -15,6 +15,9 @@ type Config struct {
 	// Where to listen for HTTP, host:port; port 0 picks a free one.
 	Addr string `env:"ORDERS_ADDR" envDefault:"127.0.0.1:8080"`
 
+	// Whether to wake the relay after each order. Without, an event waits for the relay's next poll.
+	Wake bool `env:"ORDERS_WAKE" envDefault:"true"`
+
 	service.LogConfig
 	crash.Flags
 }

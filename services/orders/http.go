@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/outboxlab/pkg/outbox"
 	"example.com/outboxlab/pkg/postgres"
 	"example.com/outboxlab/pkg/service"
 )
@@ -26,6 +27,9 @@ const (
 	// maxBody is far above any order, in bytes.
 	maxBody = 64 << 10
 )
+
+// statusClientGone is what nginx writes in its log for a client that hung up; nobody receives it.
+const statusClientGone = 499
 
 // placeRequest is POST /orders. The bounds in the tags are checked before the handler runs, and
 // an unknown member is refused: it is more likely a misspelt one than a wish.
@@ -58,15 +62,16 @@ type findResponse struct{ Body orderBody }
 
 // api holds what the handlers need.
 type api struct {
-	pool *pgxpool.Pool
-	log  *slog.Logger
+	pool  *pgxpool.Pool
+	waker *outbox.Waker
+	log   *slog.Logger
 }
 
 // newHandler makes the HTTP side of orders. It is ready while the database answers and may be
 // written to; the broker's state is of no interest here.
-func newHandler(pool *pgxpool.Pool, log *slog.Logger) http.Handler {
+func newHandler(pool *pgxpool.Pool, waker *outbox.Waker, log *slog.Logger) http.Handler {
 	router, humaAPI := service.NewRouter("orders", func(ctx context.Context) error { return postgres.Ready(ctx, pool) }, service.NewMetrics())
-	a := api{pool: pool, log: log}
+	a := api{pool: pool, waker: waker, log: log}
 	huma.Register(humaAPI, huma.Operation{
 		OperationID: "place-order", Method: http.MethodPost, Path: "/orders", Summary: "Place an order",
 		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBody,
@@ -86,6 +91,7 @@ func (a api) place(ctx context.Context, r *placeRequest) (*placeResponse, error)
 	if err != nil {
 		return nil, a.problem("order not placed, or (if the database broke off just now) placed without this reply", err)
 	}
+	a.waker.Wake()
 	a.log.Debug(saved(order), "order", order.ID, "customer", order.CustomerID, "total_kzt", order.TotalKZT)
 	return &placeResponse{Location: fmt.Sprintf("/orders/%d", order.ID), Body: orderBody(order)}, nil
 }
@@ -105,6 +111,9 @@ func (a api) problem(what string, err error) error {
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return huma.Error404NotFound(what)
+	case errors.Is(err, context.Canceled):
+		a.log.Debug(what + ": the client has gone")
+		return huma.NewError(statusClientGone, "the client has gone")
 	case postgres.Unreachable(err):
 		a.log.Warn(fmt.Sprintf("database unreachable: %v", err), "err", err)
 		return huma.ErrorWithHeaders(

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/outboxlab/pkg/crash"
+	"example.com/outboxlab/pkg/outbox"
 	"example.com/outboxlab/pkg/postgres"
 	"example.com/outboxlab/pkg/service"
 )
@@ -68,10 +70,15 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 		return err
 	}
 	defer pool.Close()
-	if command == "serve" {
-		return serve(ctx, config, pool, log)
+	var waker *outbox.Waker // nil wakes nobody
+	if config.Wake {
+		waker = outbox.NewWaker(pool)
 	}
-	return placeOne(ctx, config, pool, cli.Place, stdout)
+	defer waker.Close()
+	if command == "serve" {
+		return serve(ctx, config, newHandler(pool, waker, log), log)
+	}
+	return placeOne(ctx, config, pool, waker, cli.Place, stdout)
 }
 
 func (c PlaceCmd) check(command string) error {
@@ -87,18 +94,18 @@ func (c PlaceCmd) check(command string) error {
 	return nil
 }
 
-func serve(ctx context.Context, config Config, pool *pgxpool.Pool, log *slog.Logger) error {
+func serve(ctx context.Context, config Config, handler http.Handler, log *slog.Logger) error {
 	log.Info("starting with " + service.Describe(config))
 	listener, err := service.Listen(log, config.Addr)
 	if err != nil {
 		return err
 	}
 	defer log.Info("stopped")
-	return service.Serve(ctx, listener, newHandler(pool, log))
+	return service.Serve(ctx, listener, handler)
 }
 
 // placeOne is the whole of `orders place`. Its line is always printed, whatever LOG_LEVEL says.
-func placeOne(ctx context.Context, config Config, pool *pgxpool.Pool, c PlaceCmd, stdout io.Writer) error {
+func placeOne(ctx context.Context, config Config, pool *pgxpool.Pool, waker *outbox.Waker, c PlaceCmd, stdout io.Writer) error {
 	if err := postgres.Await(ctx, config.DatabaseURL, service.OneShotTimeout); err != nil {
 		return err
 	}
@@ -106,6 +113,7 @@ func placeOne(ctx context.Context, config Config, pool *pgxpool.Pool, c PlaceCmd
 	if err != nil {
 		return fmt.Errorf("order not placed: %w", err)
 	}
+	waker.Wake()
 	logger := service.NewLogger("orders", config.AtLeast(slog.LevelInfo), stdout)
 	logger.Info(saved(order), "order", order.ID)
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -211,7 +212,7 @@ func TestWrongUsageIsFoundBeforeAnyConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			printed, err := lab.Run(t, run, c.env, strings.Fields(c.args)...)
-			if _, usage := err.(service.UsageError); !usage || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
+			if !errors.As(err, new(service.UsageError)) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("want a usage error that names %s, got %v", c.says, err)
 			}
 			if printed != "" {

@@ -2,19 +2,15 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"strings"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
-
-	"example.com/outboxlab/pkg/events"
 )
 
 // This file answers: what does the relay carry, and what does it ask of the other side?
 
-// Event is one outbox row on its way out.
+// Event is one outbox row on its way out, column by column as selectBatch reads it.
 type Event struct {
 	ID            int64
 	EventID       uuid.UUID
@@ -22,53 +18,42 @@ type Event struct {
 	AggregateID   string
 	Type          string
 	Version       int32
-	Payload       []byte
+	Payload       []byte // nil if it is too large to be sent
+	Size          int32  // of the payload, in bytes
 	TenantID      string
 	Traceparent   string
 	CreatedAt     time.Time
+	AttemptCount  int32
 }
 
-// Transport is where events go.
+// aggregate names what the event is about; events of one aggregate leave in order.
+type aggregate struct{ kind, id string }
+
+func (e Event) aggregate() aggregate { return aggregate{e.AggregateType, e.AggregateID} }
+
+// Transport is where events go. One Transport is one session: when it breaks, a new one is opened.
 type Transport interface {
-	// Publish sends the events and waits, for a bounded time, until the fate of each is known.
-	// It returns one result per event: nil only if the receiving side has taken responsibility for it.
+	// Publish sends the events and waits, for a bounded time, until the fate of each is known. Of one
+	// aggregate at most one event is under way at any moment, in the order given; of all at most window.
+	//
+	// It returns one result per event: nil only if the receiving side has taken responsibility for it;
+	// *attemptError if it did not and this event is to blame; otherwise errNotSent, or errUnknown.
 	// The error says that the session is broken; results of events confirmed before that still hold.
-	Publish(ctx context.Context, batch []Event) (results []error, err error)
+	Publish(ctx context.Context, batch []Event, window int) (results []error, err error)
 	// Broken is closed when the session has ended by itself.
 	Broken() <-chan struct{}
 	Close()
 }
 
-// failure is an event that stays in the outbox, and why.
-type failure struct {
-	Event
-	err error
-}
-
-func split(batch []Event, results []error) (published []Event, failed []failure) {
-	for i, e := range batch {
-		if results[i] == nil {
-			published = append(published, e)
-		} else {
-			failed = append(failed, failure{e, results[i]})
-		}
-	}
-	return published, failed
-}
-
-// tell logs what became of a batch.
-func (r *Relay) tell(published []Event, failed []failure) {
-	if len(published) > 0 && r.log.Enabled(context.Background(), slog.LevelDebug) {
-		ids := make([]string, len(published))
-		for i, e := range published {
-			ids[i] = events.ShortID(e.EventID)
-		}
-		r.log.Debug(fmt.Sprintf("published %d: %s", len(ids), strings.Join(ids, ", ")), "published", len(ids), "events", ids)
-	}
-	for _, f := range failed {
-		r.log.Warn(fmt.Sprintf("%s not published: %v", events.ShortID(f.EventID), f.err), "event", f.EventID, "err", f.err)
-	}
-}
+// Neither is an attempt: it is not the event's fault.
+var (
+	// errNotSent: the turn has not come to it. An earlier event of its aggregate was not published, or
+	// the time was up, or the session broke.
+	errNotSent = errors.New("not sent")
+	// errUnknown: sent, and not confirmed before the session broke. The other side may or may not
+	// have it, so it will be sent again.
+	errUnknown = errors.New("not confirmed")
+)
 
 // orderIDs names the orders of a batch, for crash flags.
 func orderIDs(batch []Event) []string {

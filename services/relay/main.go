@@ -7,10 +7,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/postgres"
@@ -26,14 +29,21 @@ type CLI struct {
 	Run struct {
 		Once bool `help:"Publish at most one batch, then exit."`
 	} `cmd:"" default:"withargs" help:"Publish for ever (the default)."`
+	Status struct {
+		JSON bool `name:"json" help:"As JSON."`
+	} `cmd:"" help:"Tell how far behind the outbox is."`
+	Dead   DeadCmd  `cmd:"" help:"List or requeue events that were given up."`
 	Health struct{} `cmd:"" help:"Ask the relay at RELAY_ADDR whether it is ready: exit code 0 or 1."`
 }
 
 const examples = `Examples:
-  relay                                    publish until SIGTERM
-  relay --once                             publish one batch: the step-by-step way
-  RELAY_BATCH=10 relay                     small batches; start several, they share the rows
-  relay --once --crash-at relay.after-publish    confirmed by the broker, not marked: published again later`
+  relay                                          publish until SIGTERM
+  relay --once                                   publish one batch: the step-by-step way
+  RELAY_BATCH=10 relay                           small batches; start several, they share the rows
+  relay --once --crash-at relay.after-publish    confirmed by the broker, not marked: published again later
+  relay status                                   pending, in flight, waiting, dead
+  relay dead list                                what was given up, and why
+  relay dead requeue 17 18                       try these again`
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
 	var cli CLI
@@ -43,6 +53,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	}
 	if command == "health" {
 		return service.Health(ctx, getenv, "RELAY_ADDR", "")
+	}
+	if command == "requeue" {
+		if err := cli.Dead.Requeue.check(); err != nil {
+			return err
+		}
+	}
+	if command != "run" {
+		return ask(ctx, command, cli, getenv, stdout)
 	}
 	config, err := service.Load[Config](getenv)
 	if err != nil {
@@ -54,54 +72,71 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	}
 	log := service.NewLogger("relay", config.LogConfig, stdout)
 	crash.Arm(plan, func(line string) { log.Warn(line) })
-
-	pool, err := openPool(config)
+	pool, err := openPool(config.DatabaseURL, config.PublishTimeout)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-
-	r := &Relay{pool: pool, batch: config.Batch, poll: config.Poll, log: log}
-	r.open = func(ctx context.Context) (Transport, error) {
-		return openRabbitMQ(ctx, config.AMQPURL, config.PublishTimeout)
-	}
+	registry := service.NewMetrics()
+	r := newRelay(config, pool, log, newMetrics(registry))
 	if cli.Run.Once {
 		return once(ctx, config, r)
 	}
 	log.Info("starting with " + service.Describe(config))
-	return serve(ctx, config, r)
+	registry.MustRegister(backlogCollector{pool})
+	return serve(ctx, config, r, registry)
 }
 
-// idleMargin is how much longer than its publishing a transaction may wait for its relay.
-const idleMargin = 5 * time.Second
+func newRelay(config Config, pool *pgxpool.Pool, log *slog.Logger, m *metrics) *Relay {
+	claimer := &Claimer{pool: pool, floor: &floor{}}
+	if config.Claim == "lease" {
+		claimer.lease = config.PublishTimeout + leaseMargin
+	}
+	return &Relay{
+		pool: pool, claimer: claimer, batch: config.Batch, poll: config.Poll, maxAttempts: config.MaxAttempts,
+		wake: make(chan struct{}, 1), log: log, metrics: m,
+		open: func(ctx context.Context) (Transport, error) {
+			return openRabbitMQ(ctx, config.AMQPURL, config.PublishTimeout, config.Batch)
+		},
+	}
+}
+
+const (
+	// idleMargin is how much longer than its publishing a transaction may wait for its relay.
+	idleMargin = 5 * time.Second
+	// leaseMargin is what a lease has to outlast besides the publishing: loading and settling.
+	leaseMargin = 2*databaseTimeout + 5*time.Second
+)
 
 // openPool sees to it that the rows of a relay frozen in the middle of a batch become free again: the
 // server ends a transaction whose client is silent for longer than publishing can take.
-func openPool(config Config) (*pgxpool.Pool, error) {
-	return postgres.Open(config.DatabaseURL, "relay", postgres.Options{IdleInTransaction: config.PublishTimeout + idleMargin})
+func openPool(u postgres.URL, publishTimeout time.Duration) (*pgxpool.Pool, error) {
+	return postgres.Open(u, "relay", postgres.Options{IdleInTransaction: publishTimeout + idleMargin, NoJIT: true})
 }
 
 // serve publishes until ctx ends, and answers health checks meanwhile if it has an address.
-func serve(ctx context.Context, config Config, r *Relay) error {
-	listening := make(chan error, 1)
+func serve(ctx context.Context, config Config, r *Relay, registry *prometheus.Registry) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if config.Addr == "" {
-		listening <- nil
-	} else {
+	group, ctx := errgroup.WithContext(ctx)
+	if config.Addr != "" {
 		listener, err := service.Listen(r.log, config.Addr)
 		if err != nil {
 			return err
 		}
-		router, _ := service.NewRouter("relay", r.Ready, service.NewMetrics())
-		go func() {
-			defer cancel() // a relay that cannot be asked any more should not go on unseen
-			listening <- service.Serve(ctx, listener, router)
-		}()
+		router, _ := service.NewRouter("relay", r.Ready, registry)
+		group.Go(func() error { return service.Serve(ctx, listener, router) })
 	}
-	service.KeepUp(ctx, r.log, "publishing", r.session)
+	if config.Listen {
+		group.Go(func() error { r.listen(ctx); return nil })
+	}
+	if config.Retention > 0 {
+		group.Go(func() error { prune(ctx, r.pool, config.Retention, r.log); return nil })
+	}
+	group.Go(func() error { service.KeepUp(ctx, r.log, "publishing", r.session); return nil })
+	err := group.Wait()
 	r.log.Info("stopped")
-	return <-listening
+	return err
 }
 
 // once publishes at most one batch. It looks for its servers for 10 s, and fails if a row of the
@@ -115,9 +150,9 @@ func once(ctx context.Context, config Config, r *Relay) error {
 		return fmt.Errorf("no answer from %s within %v: %w", config.AMQPURL, service.OneShotTimeout, err)
 	}
 	defer transport.Close()
-	done, err := r.publishBatch(ctx, transport)
-	if err == nil && done.failed > 0 {
-		err = fmt.Errorf("%d of %d events not published, they stay in the outbox", done.failed, done.claimed)
+	done, err := r.publishBatch(ctx, transport, r.batch, r.batch)
+	if err == nil && done.Failed > 0 {
+		err = fmt.Errorf("%d of %d events not published, they stay in the outbox", done.Failed, done.Published+done.Failed)
 	}
 	return err
 }

@@ -18,28 +18,23 @@ import (
 // confirmed as well, after it has been returned to whoever asked for that (mandatory). From here
 // the walk goes on to pkg/events/topology.
 
-// maxReturns is room for one return per event of the largest batch: the client library waits for
-// a listener that does not read, 5 s each (facts 2.3).
-const maxReturns = 10_000
-
 // rabbit is a Transport: one connection with one channel in confirm mode.
 type rabbit struct {
 	conn    *amqp.Connection
 	ch      *amqp.Channel
 	returns chan amqp.Return
-	broken  chan struct{} // closed with the channel, whose end is the session's
-	timeout time.Duration // for all confirms of a batch
+	// returned are the message ids of returns taken from the channel, whose confirm has not come yet.
+	returned map[string]struct{}
+	blocked  chan amqp.Blocking
+	broken   chan struct{} // closed with the channel, whose end is the session's
+	reason   *amqp.Error   // why, valid once broken is closed; nil if the connection was just gone
+	timeout  time.Duration // for all confirms of a batch
 }
 
-var (
-	errUnroutable = errors.New("unroutable: no queue is bound for it")
-	errRefused    = errors.New("refused by the broker")
-	errUnknown    = errors.New("not confirmed: the broker may or may not have it")
-)
-
 // openRabbitMQ connects and declares the topology, so that the first event has a queue to go to
-// even if no consumer has ever run.
-func openRabbitMQ(ctx context.Context, u rabbitmq.URL, timeout time.Duration) (Transport, error) {
+// even if no consumer has ever run. inFlight is the most events that will be under way together;
+// timeout bounds each Publish.
+func openRabbitMQ(ctx context.Context, u rabbitmq.URL, timeout time.Duration, inFlight int) (Transport, error) {
 	conn, ch, err := rabbitmq.Open(ctx, u, "relay", func(ch *amqp.Channel) error {
 		if err := topology.Declare(ch); err != nil {
 			return err
@@ -49,11 +44,14 @@ func openRabbitMQ(ctx context.Context, u rabbitmq.URL, timeout time.Duration) (T
 	if err != nil {
 		return nil, err
 	}
-	r := &rabbit{conn: conn, ch: ch, timeout: timeout, broken: make(chan struct{})}
-	r.returns = ch.NotifyReturn(make(chan amqp.Return, maxReturns))
+	r := &rabbit{conn: conn, ch: ch, timeout: timeout, broken: make(chan struct{}), returned: map[string]struct{}{}}
+	// Room for a return of every event under way: the client library waits for a listener that does
+	// not read, 5 s each, and then drops the return (facts 2.3).
+	r.returns = ch.NotifyReturn(make(chan amqp.Return, inFlight))
+	r.blocked = conn.NotifyBlocked(make(chan amqp.Blocking, 16))
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	go func() {
-		<-closed
+		r.reason = <-closed
 		close(r.broken)
 	}()
 	return r, nil
@@ -62,66 +60,177 @@ func openRabbitMQ(ctx context.Context, u rabbitmq.URL, timeout time.Duration) (T
 func (r *rabbit) Broken() <-chan struct{} { return r.broken }
 func (r *rabbit) Close()                  { rabbitmq.Close(r.conn) }
 
-// Publish sends the whole batch before it waits for the first confirm: the broker writes them to
-// disk together. Returns are matched to events by message id.
-func (r *rabbit) Publish(ctx context.Context, batch []Event) ([]error, error) {
+// sent is an event under way.
+type sent struct {
+	index   int
+	at      time.Time
+	confirm *amqp.DeferredConfirmation
+}
+
+// Publish keeps as many events under way as the window and their order allow, so that the broker
+// writes them to disk together, and takes the confirms in the order of sending. It sends during the
+// first half of its time, so that every event sent has at least the other half to be confirmed;
+// what has not been sent by then is for the next batch, and no sign of trouble.
+func (r *rabbit) Publish(ctx context.Context, batch []Event, window int) ([]error, error) {
+	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	results := make([]error, len(batch))
-	for i := range results {
-		results[i] = errUnknown
-	}
-	confirms, broken := r.send(ctx, batch)
-	for i, confirm := range confirms {
-		acked, err := confirm.WaitContext(ctx)
-		switch {
-		case err != nil:
-			broken = errors.Join(broken, fmt.Errorf("no confirm within %v", r.timeout))
-			return r.markReturned(batch, results), broken
-		case acked:
-			results[i] = nil
-		case r.ch.IsClosed():
-			// A lost channel completes what it had pending as "not acked": unknown, not refused.
-		default:
-			results[i] = errRefused
+	// A write to a broker that has stopped reading waits, and looks at no context.
+	stuck := time.AfterFunc(r.timeout+time.Second, func() { _ = r.conn.CloseDeadline(time.Now()) })
+	defer stuck.Stop()
+	l := newLanes(batch)
+	var underWay []sent
+	for {
+		for len(underWay) < window && time.Since(started) < r.timeout/2 {
+			i, ok := l.next()
+			if !ok {
+				break
+			}
+			confirm, err := r.send(ctx, batch[i])
+			if attempt := (*attemptError)(nil); errors.As(err, &attempt) {
+				l.done(i, attempt)
+				continue
+			}
+			if err != nil {
+				return r.giveUp(l, underWay, fmt.Errorf("publish: %w", err))
+			}
+			l.results[i] = errUnknown
+			underWay = append(underWay, sent{i, time.Now(), confirm})
+			crash.At(crash.RelayMidBatch, batch[i].AggregateID)
 		}
+		if len(underWay) == 0 {
+			return l.results, nil
+		}
+		if err := r.await(ctx, underWay[0].confirm); err != nil {
+			return r.giveUp(l, underWay, err)
+		}
+		l.done(underWay[0].index, r.fate(batch[underWay[0].index], underWay[0].confirm))
+		underWay = underWay[1:]
 	}
-	if broken == nil && r.ch.IsClosed() {
-		broken = errors.New("session closed by the broker")
-	}
-	return r.markReturned(batch, results), broken
 }
 
-// send publishes the events one after the other; on an error the rest is not sent.
-func (r *rabbit) send(ctx context.Context, batch []Event) ([]*amqp.DeferredConfirmation, error) {
-	confirms := make([]*amqp.DeferredConfirmation, 0, len(batch))
-	for _, e := range batch {
-		const mandatory, immediate = true, false
-		confirm, err := r.ch.PublishWithDeferredConfirmWithContext(ctx, topology.Exchange, e.Type, mandatory, immediate, message(e))
-		if err != nil {
-			return confirms, fmt.Errorf("publish: %w", err)
-		}
-		confirms = append(confirms, confirm)
-		crash.At(crash.RelayMidBatch, e.AggregateID)
+const (
+	// maxShortString is the most bytes that AMQP 0-9-1 has room for in a routing key or property.
+	maxShortString = 255
+	// maxHeaders bounds the texts that become headers, in bytes. All headers of a message go into one
+	// frame of 128 KiB; one that does not fit ends the whole connection.
+	maxHeaders = 64 << 10
+)
+
+// send hands one event to the client library, unless it cannot be sent at all.
+func (r *rabbit) send(ctx context.Context, e Event) (*amqp.DeferredConfirmation, error) {
+	if e.Payload == nil {
+		return nil, &attemptError{"oversize", fmt.Sprintf("payload of %d bytes is above the limit of %d", e.Size, maxPayload)}
 	}
-	return confirms, nil
+	if len(e.Type) > maxShortString {
+		return nil, &attemptError{"unencodable", fmt.Sprintf("event type of %d bytes: a routing key has at most %d", len(e.Type), maxShortString)}
+	}
+	if n := len(e.AggregateType) + len(e.AggregateID) + len(e.TenantID) + len(e.Traceparent); n > maxHeaders {
+		return nil, &attemptError{"unencodable", fmt.Sprintf("headers of %d bytes are above the limit of %d", n, maxHeaders)}
+	}
+	const mandatory, immediate = true, false
+	return r.ch.PublishWithDeferredConfirmWithContext(ctx, topology.Exchange, e.Type, mandatory, immediate, message(e))
 }
 
-// markReturned turns the result of every event that came back into errUnroutable. The broker sends
-// a return before the confirm of the same message, and the library hands them out in that order,
-// so after the last confirm all returns are in the buffer (facts 2.3).
-func (r *rabbit) markReturned(batch []Event, results []error) []error {
-	returned := map[string]bool{}
+// await waits for one confirm, as long as the session and the time last. A broker under an alarm
+// says that it blocks the connection, and confirms nothing until the alarm is over.
+func (r *rabbit) await(ctx context.Context, confirm *amqp.DeferredConfirmation) error {
+	for {
+		select {
+		case <-confirm.Done():
+			if !confirm.Acked() && r.ch.IsClosed() {
+				return errors.New("session ended by the broker") // what was pending completes as "not acked"
+			}
+			return nil
+		case b, open := <-r.blocked:
+			if !open {
+				return errors.New("session ended by the broker")
+			}
+			if b.Active {
+				return fmt.Errorf("blocked by the broker: %s", b.Reason)
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("no confirm within %v", r.timeout)
+		}
+	}
+}
+
+// fate is the result of an event whose confirm has come. The broker sends a return before the
+// confirm of the same message, and the library hands them out in that order, so a return is in the
+// buffer by now (facts 2.3); and since nobody else reads it, it is found by the message's id.
+func (r *rabbit) fate(e Event, confirm *amqp.DeferredConfirmation) error {
 	for len(r.returns) > 0 {
-		returned[(<-r.returns).MessageId] = true
+		back := <-r.returns
+		r.returned[back.MessageId] = struct{}{}
 	}
-	for i, e := range batch {
-		if returned[e.EventID.String()] {
-			results[i] = errUnroutable
+	id := e.EventID.String()
+	if _, back := r.returned[id]; back {
+		delete(r.returned, id)
+		return &attemptError{"returned", "unroutable: no queue is bound for " + e.Type}
+	}
+	if !confirm.Acked() {
+		return &attemptError{"nacked", "refused by the broker"}
+	}
+	return nil
+}
+
+// giveUp ends a Publish whose session is no good any more. What has been confirmed meanwhile still
+// counts. Of the others, an event is to blame in two cases only: the broker ended the session over
+// it while it was the only one under way; or it had half of the time to be confirmed and was not,
+// while an event sent later was.
+func (r *rabbit) giveUp(l *lanes, underWay []sent, cause error) ([]error, error) {
+	laterConfirmed := false
+	for n := len(underWay) - 1; n >= 0; n-- {
+		u := underWay[n]
+		select {
+		case <-u.confirm.Done():
+			if u.confirm.Acked() {
+				l.done(u.index, r.fate(l.batch[u.index], u.confirm))
+				laterConfirmed = true
+			}
+		default:
+			if laterConfirmed && time.Since(u.at) >= r.timeout/2 {
+				l.done(u.index, &attemptError{"timeout", "not confirmed, while later events were"})
+			}
 		}
 	}
-	return results
+	if e := r.offended(); e != nil {
+		if len(underWay) == 1 && l.results[underWay[0].index] == errUnknown {
+			l.done(underWay[0].index, &attemptError{"refused", "refused by the broker: " + e.Reason})
+		}
+		return l.results, &channelError{e}
+	}
+	return l.results, cause
 }
+
+// offended is the error with which the broker has ended the session over something that was sent.
+// Nil if it is still up, or was ended for another reason: a missing exchange or permission, say,
+// concerns all events alike.
+func (r *rabbit) offended() *amqp.Error {
+	if !r.ch.IsClosed() {
+		return nil
+	}
+	select {
+	case <-r.broken: // follows at once
+	case <-time.After(time.Second):
+		return nil
+	}
+	if r.reason == nil || !r.reason.Server {
+		return nil
+	}
+	switch r.reason.Code {
+	case amqp.PreconditionFailed, // e.g. a message above the broker's own size limit
+		amqp.ContentTooLarge, amqp.FrameError, amqp.SyntaxError:
+		return r.reason
+	}
+	return nil
+}
+
+// channelError ends a session in which one event offended the broker. The next session sends one
+// event at a time, so that it is known which.
+type channelError struct{ cause *amqp.Error }
+
+func (e *channelError) Error() string { return "the broker ended the session: " + e.cause.Reason }
 
 // message is an event as the contract has it on the wire.
 func message(e Event) amqp.Publishing {

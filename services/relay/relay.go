@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/outboxlab/pkg/crash"
@@ -17,23 +16,30 @@ import (
 
 // This file answers: how does an event get from the outbox to the broker without being lost?
 //
-//	claim    lock pending rows                            crash: the locks go with the connection
-//	publish  send all, wait for each one's confirm        crash: published again, same event id
-//	settle   mark the confirmed ones, commit              crash: as above, until the commit
+//	claim    take pending rows                            crash: they become free again
+//	publish  send, wait for each one's own confirm        crash: published again, same event id
+//	settle   mark the confirmed ones                      crash: as above, until the commit
 //
-// The three are one transaction, so a row is marked only by the relay that holds it, and only
-// after the broker has it. Rows are claimed by state (not published yet), never by "last id
-// seen": a lower id can be committed after a higher one. From here the walk goes on to rabbitmq.go.
+// A row is marked only by the relay that holds it, and only after the broker has it. Rows are
+// claimed by state (pending), never by "last id seen": a lower id can be committed after a higher
+// one. Claiming is in claim.go and settling in settle.go; the walk goes on to rabbitmq.go.
 
 // Relay moves events from the outbox to a transport.
 type Relay struct {
-	pool  *pgxpool.Pool
-	open  func(context.Context) (Transport, error)
-	batch int           // most rows per transaction
-	poll  time.Duration // how long to wait when there is nothing to do
-	log   *slog.Logger
+	pool        *pgxpool.Pool
+	open        func(context.Context) (Transport, error)
+	claimer     *Claimer
+	batch       int           // most rows claimed together
+	poll        time.Duration // how long to wait when there is nothing to do and nobody wakes us
+	maxAttempts int
+	wake        chan struct{} // a hint that there is something to do
+	log         *slog.Logger
+	metrics     *metrics
 
 	connected atomic.Bool
+	// Only the session's goroutine uses these.
+	oneByOne    bool // a session ended because of one event, and it is not known yet which
+	unconfirmed bool // events without a confirm have been told of, and nothing has been confirmed since
 }
 
 // Ready tells whether database and broker can be used.
@@ -46,21 +52,36 @@ func (r *Relay) Ready(ctx context.Context) error {
 
 // session publishes over one transport session until that breaks or ctx ends. A batch under way
 // when ctx ends is finished and settled: its publishing is bounded in time.
+//
+// It begins with a probe of one row. A broker under an alarm lets everybody connect and confirms
+// nothing; as long as that lasts one row is tried now and then, and all others are left alone.
 func (r *Relay) session(ctx context.Context, up func()) error {
 	transport, err := r.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer transport.Close()
-	r.connected.Store(true)
 	defer r.connected.Store(false)
-	for ctx.Err() == nil {
-		done, err := r.publishBatch(ctx, transport)
+	for limit := 1; ctx.Err() == nil; {
+		window := r.batch
+		if r.oneByOne {
+			window = 1
+		}
+		done, err := r.publishBatch(ctx, transport, limit, window)
+		if channel := (*channelError)(nil); errors.As(err, &channel) {
+			r.oneByOne = true
+		}
 		if err != nil {
 			return err
 		}
+		r.connected.Store(true)
 		up()
-		if done.claimed == r.batch && done.failed == 0 {
+		if answered := done.Published+done.Failed > 0; answered && limit < r.batch {
+			limit = r.batch // the probe has passed: the broker answers, whatever it says
+			continue
+		}
+		if done.Published > 0 {
+			r.oneByOne = false
 			continue // there is probably more
 		}
 		if err := r.idle(ctx, transport); err != nil {
@@ -70,101 +91,60 @@ func (r *Relay) session(ctx context.Context, up func()) error {
 	return nil
 }
 
-// idle waits for one poll interval, or less if ctx or the session ends.
+// idle waits until there may be something to do: a wake-up, or the next poll, which catches what a
+// lost wake-up missed and the rows whose waiting time is over.
 func (r *Relay) idle(ctx context.Context, transport Transport) error {
 	timer := time.NewTimer(r.poll)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return nil
-	case <-transport.Broken():
-		return errors.New("session closed by the broker")
+	case <-r.wake:
 	case <-timer.C:
-		return nil
+	case <-transport.Broken():
+		return errors.New("session ended by the broker")
 	}
+	return nil
 }
 
-// outcome of one batch, in rows.
-type outcome struct{ claimed, failed int }
+// databaseTimeout bounds what a claim or a settle asks of the database.
+const databaseTimeout = 5 * time.Second
 
-// databaseTimeout bounds what a batch asks of the database, over and above its publishing.
-const databaseTimeout = 10 * time.Second
-
-// publishBatch is the transaction: claim, publish, settle. It returns how many rows it claimed and
-// how many of them the broker did not take; those stay pending.
-func (r *Relay) publishBatch(ctx context.Context, transport Transport) (done outcome, err error) {
+// publishBatch takes up to limit rows through claim, publish and settle. Its error ends the session;
+// what had been confirmed by then has been marked all the same.
+func (r *Relay) publishBatch(ctx context.Context, transport Transport, limit, window int) (Settled, error) {
 	// A stop request must not cut a batch in half: what has been sent should also be marked.
 	ctx = context.WithoutCancel(ctx)
-	claiming, cancel := context.WithTimeout(ctx, databaseTimeout)
-	defer cancel()
-	tx, err := r.pool.Begin(claiming)
-	if err != nil {
-		return done, fmt.Errorf("database: %w", err)
+	claim, err := r.claim(ctx, limit)
+	if err != nil || len(claim.ids) == 0 {
+		return Settled{}, err
 	}
-	defer func() {
-		if rollback := tx.Rollback(ctx); err == nil && !errors.Is(rollback, pgx.ErrTxClosed) {
-			err = rollback
-		}
-	}()
-	batch, err := claim(claiming, tx, r.batch)
-	if err != nil || len(batch) == 0 {
-		return done, err
-	}
-	done.claimed = len(batch)
-	crash.At(crash.RelayAfterClaim, orderIDs(batch)...)
+	crash.At(crash.RelayAfterClaim, orderIDs(claim.Events)...)
 
-	results, broken := transport.Publish(ctx, batch)
-	published, failed := split(batch, results)
-	done.failed = len(failed)
-	r.tell(published, failed)
-	crash.At(crash.RelayAfterPublish, orderIDs(published)...)
+	started := time.Now()
+	results, broken := transport.Publish(ctx, claim.Events, window)
+	r.tell(claim.Events, results, time.Since(started))
+	crash.At(crash.RelayAfterPublish, orderIDs(confirmed(claim.Events, results))...)
 
 	settling, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	if err := settle(settling, tx, published); err != nil {
-		return done, errors.Join(broken, err)
-	}
-	crash.At(crash.RelayAfterMark, orderIDs(published)...)
-	return done, broken
-}
-
-const claimPending = `
-SELECT id, event_id, aggregate_type, aggregate_id, event_type, event_version,
-       payload, tenant_id, traceparent, created_at
-FROM orders.outbox
-WHERE published_at IS NULL
-ORDER BY id
-LIMIT $1
-FOR UPDATE SKIP LOCKED`
-
-// claim locks up to limit pending rows for tx, in the order in which they were written. Rows that
-// another relay holds are passed over; if that relay dies, its locks die with it.
-func claim(ctx context.Context, tx pgx.Tx, limit int) ([]Event, error) {
-	rows, _ := tx.Query(ctx, claimPending, limit)
-	batch, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Event])
+	settled, err := claim.Settle(settling, r.pool, results, r.maxAttempts)
 	if err != nil {
-		return nil, fmt.Errorf("claim: %w", err)
+		return settled, errors.Join(broken, err)
 	}
-	return batch, nil
+	r.metrics.settled(settled)
+	if settled.Stale > 0 {
+		r.log.Warn(fmt.Sprintf("%d events are another relay's by now; nothing changed", settled.Stale), "stale", settled.Stale)
+	}
+	crash.At(crash.RelayAfterMark, orderIDs(confirmed(claim.Events, results))...)
+	return settled, broken
 }
 
-const markPublished = `
-UPDATE orders.outbox
-SET published_at = now()
-WHERE id = ANY($1)`
-
-// settle marks the events that the broker has confirmed and ends the transaction, which frees the
-// others. If the commit fails the events are published again, and the inbox sees the duplicates.
-func settle(ctx context.Context, tx pgx.Tx, published []Event) error {
-	ids := make([]int64, len(published))
-	for i, e := range published {
-		ids[i] = e.ID
+// claim takes rows, after a look at how far the scan floor may rise.
+func (r *Relay) claim(ctx context.Context, limit int) (*Claim, error) {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	if err := r.claimer.floor.raise(ctx, r.pool); err != nil {
+		return nil, fmt.Errorf("look: %w", err)
 	}
-	if _, err := tx.Exec(ctx, markPublished, ids); err != nil {
-		return fmt.Errorf("settle: %w", err)
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("settle: %w", err)
-	}
-	return nil
+	return r.claimer.Claim(ctx, limit)
 }

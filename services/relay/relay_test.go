@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload)
 SELECT 'order', n::text, 'order.placed', jsonb_build_object('orderId', n, 'customerId', 1, 'totalKzt', 100)
 FROM generate_series(1, $1::int) n`
 
-const countPending = `SELECT count(*) FROM orders.outbox WHERE published_at IS NULL`
+const countPending = `SELECT count(*) FROM orders.outbox WHERE published_at IS NULL AND dead_lettered_at IS NULL`
 
 // The message is the contract's, property by property.
 func TestAnEventIsPublishedAsTheContractSays(t *testing.T) {
@@ -178,9 +179,9 @@ func TestStoppedUnderLoadItLeavesNoDuplicates(t *testing.T) {
 	t.Parallel()
 	l := lab.ForTest(t)
 	db, ch := l.Owner(t), l.Channel(t)
-	const total = 3000
+	const total = 10_000
 	lab.Exec(t, db, insertEvents, total)
-	for range 5 {
+	for range 20 {
 		r := lab.Start(t, run, environment(l, "RELAY_BATCH", "50"))
 		r.AwaitOutput("published 50")
 		if err := r.Stop(); err != nil {
@@ -197,28 +198,33 @@ func TestStoppedUnderLoadItLeavesNoDuplicates(t *testing.T) {
 func TestTheRowsOfAFrozenRelayBecomeFree(t *testing.T) {
 	t.Parallel()
 	l := lab.ForTest(t)
-	var u postgres.URL
-	if err := u.UnmarshalText([]byte(l.RelayURL)); err != nil {
-		t.Fatal(err)
-	}
-	pool, err := openPool(Config{DatabaseURL: u, PublishTimeout: 300*time.Millisecond - idleMargin})
+	pool, err := openPool(databaseURL(t, l.RelayURL), 300*time.Millisecond-idleMargin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
 	lab.Exec(t, l.Owner(t), insertEvents, 1)
-	tx := begin(t, pool)
-	if batch, err := claim(t.Context(), tx, 10); err != nil || len(batch) != 1 {
-		t.Fatalf("%v, %v", batch, err)
+	frozen, err := (&Claimer{pool: pool, floor: &floor{}}).Claim(t.Context(), 10)
+	if err != nil || len(frozen.Events) != 1 {
+		t.Fatalf("%+v, %v", frozen, err)
 	}
 	// The frozen relay does nothing more; a peer finds the row free.
 	lab.AwaitOne(t, l.Owner(t), 1, `SELECT count(*) FROM (SELECT FROM orders.outbox FOR UPDATE SKIP LOCKED)`)
-	if err := settle(t.Context(), tx, []Event{{ID: 1}}); err == nil {
-		t.Errorf("the late mark of a relay that lost its rows: %v", err)
+	if _, err := frozen.Settle(t.Context(), pool, []error{nil}, 10); err == nil {
+		t.Error("a relay that lost its rows could settle them")
 	}
 	if n := lab.One[int64](t, l.Owner(t), countPending); n != 1 {
 		t.Error("the late mark has changed the row")
 	}
+}
+
+func databaseURL(t *testing.T, text string) postgres.URL {
+	t.Helper()
+	var u postgres.URL
+	if err := u.UnmarshalText([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 func TestWrongConfigurationIsFoundBeforeAnyConnection(t *testing.T) {
@@ -231,6 +237,10 @@ func TestWrongConfigurationIsFoundBeforeAnyConnection(t *testing.T) {
 		"RELAY_POLL":            {"0s", "x", "5"},
 		"RELAY_PUBLISH_TIMEOUT": {"0s", "-1s"},
 		"RELAY_TRANSPORT":       {"pigeon"},
+		"RELAY_CLAIM":           {"luck"},
+		"RELAY_MAX_ATTEMPTS":    {"0", "x"},
+		"RELAY_RETENTION":       {"-1s"},
+		"RELAY_LISTEN":          {"perhaps"},
 		"RELAY_ADDR":            {"nowhere"},
 		"CRASH_AT":              {"relay.nowhere", "relay.mid-batch:0"},
 		"CRASH_AFTER_PUBLISH":   {"x"},
@@ -243,7 +253,7 @@ func TestWrongConfigurationIsFoundBeforeAnyConnection(t *testing.T) {
 				}
 			}
 			_, err := lab.Run(t, run, env)
-			if _, usage := err.(service.UsageError); !usage || !strings.Contains(err.Error(), variable) || strings.Contains(err.Error(), "secret") {
+			if !errors.As(err, new(service.UsageError)) || !strings.Contains(err.Error(), variable) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%s=%s: want a usage error that names it, got %v", variable, value, err)
 			}
 		}

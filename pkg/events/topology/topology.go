@@ -23,9 +23,10 @@ const (
 	// DeliveryLimit is how many failed deliveries are forgiven. The broker compares count > limit
 	// at the return, so a message is tried DeliveryLimit+1 = 6 times (facts 1.3).
 	DeliveryLimit = 5
-	// A failed message waits its delivery count times RetryMin, at most RetryMax: 1, 2, 3, 4, 5 s.
-	RetryMin = 1_000  // milliseconds
-	RetryMax = 10_000 // milliseconds
+	// RetryMin is how long a failed message waits, in milliseconds, times its delivery count: 1, 2, 3, 4, 5 s.
+	RetryMin = 1_000
+	// RetryMax is the longest it waits, in milliseconds.
+	RetryMax = 10_000
 )
 
 type exchange struct{ name, kind string }

@@ -76,6 +76,7 @@ func startContainers(ctx context.Context, progress io.Writer) (runner, error) {
 func privateImages() []string {
 	images := []string{postgresImage(), rabbitmqImage()}
 	if os.Getenv("TESTCONTAINERS_RYUK_DISABLED") != "true" { // the library understands no other word
+		//lint:ignore SA1019 the only place outside the library's internals that names the version it will ask for
 		images = append(images, testcontainers.ReaperDefaultImage)
 	}
 	return images
@@ -115,7 +116,7 @@ type answers func(ctx context.Context, alive func() bool) error
 func (a answers) WaitUntilReady(ctx context.Context, target wait.StrategyTarget) error {
 	return a(ctx, func() bool {
 		state, err := target.State(ctx)
-		return err == nil && state.Running
+		return err != nil || state.Running // an engine that does not answer says nothing about the server
 	})
 }
 

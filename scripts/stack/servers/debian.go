@@ -53,7 +53,7 @@ func buildDebian(ctx context.Context, target string, progress io.Writer) error {
 	}
 	// mmdebstrap mounts /dev, /proc and /sys in the target. In namespaces of its own it cannot leave them there, whatever
 	// ends it: someone removing the cache later would remove through them.
-	const inNamespace = `mount --make-rprivate / && mount -t proc proc /proc && mmdebstrap "$@"`
+	const inNamespace = `mount --make-rprivate / && mount -t proc none /proc && mmdebstrap "$@"`
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", inNamespace, "build"}, args...)...)
 	isolate(cmd, true)
 	return runLogged(cmd, progress, target)

@@ -21,7 +21,7 @@ var knownCauses = []struct {
 }{
 	{[]string{"no space left on device", "enospc"},
 		errDiskFull},
-	{[]string{"address already in use", "eaddrinuse", "port is already allocated"},
+	{[]string{"address already in use", "eaddrinuse", "port is already allocated", "dist_port_already_used"},
 		errAddressInUse},
 	{[]string{"no_pubkey", "is not signed", "public key is not available"},
 		errors.New("this machine does not know the key of Debian's archive: upgrade the package debian-archive-keyring")},

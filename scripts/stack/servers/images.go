@@ -32,7 +32,7 @@ func rabbitmqImage() string {
 func haveImages(ctx context.Context, progress io.Writer, images ...string) error {
 	engine, err := testcontainers.NewDockerClientWithOpts(ctx)
 	if err != nil {
-		return fmt.Errorf("Docker engine: %w", err)
+		return fmt.Errorf("no Docker engine answers: %w", err)
 	}
 	defer engine.Close()
 

@@ -37,6 +37,7 @@ func requireNative(t *testing.T) {
 // A private pair answers, keeps its ports and what was committed through a crash of each server, and leaves neither a
 // process nor a file.
 func TestNativePairSurvivesCrashesAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	requireNative(t)
 	ctx := withLimit(t)
 	started, err := startPrivateNative(ctx, t.Output())
@@ -88,6 +89,7 @@ func TestNativePairSurvivesCrashesAndLeavesNothing(t *testing.T) {
 // Whoever starts a private pair and is killed, as by `kill -9`, takes the servers with it; the next one to start a pair
 // removes the files.
 func TestServersDieWithTheirStarter(t *testing.T) {
+	t.Parallel()
 	requireNative(t)
 	ctx := withLimit(t)
 	starter := exec.CommandContext(ctx, os.Args[0])

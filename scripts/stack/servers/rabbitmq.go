@@ -48,8 +48,9 @@ func (n *native) rabbit(command ...string) inRoot {
 		"RABBITMQ_ADVANCED_CONFIG_FILE=" + rabbitHome + "/advanced.config",
 		// The start script then becomes the Erlang machine, which answers SIGTERM with an orderly stop.
 		"RUNNING_UNDER_SYSTEMD=true",
-		// Idle schedulers sleep instead of spinning: several brokers share a small machine.
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none",
+		// Idle schedulers sleep instead of spinning: several brokers share a small machine. The port between
+		// Erlang nodes, too, listens on loopback only.
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}",
 	}
 	return inRoot{root: n.root, data: n.rabbitDir(), mountpoint: rabbitHome, user: "rabbitmq", dieWithUs: n.private,
 		command: append(environment, command...)}

@@ -56,7 +56,10 @@ func buildAside(ctx context.Context, root string, progress io.Writer) error {
 	began := time.Now()
 	fmt.Fprintln(progress, "building a Debian root file system with PostgreSQL and RabbitMQ, once: about a minute, 350 MB in", filepath.Dir(root))
 	if err := buildDebian(ctx, aside, progress); err != nil {
-		return errors.Join(context.Cause(ctx), err, removeTree(aside))
+		if ctx.Err() != nil {
+			err = ctx.Err() // the rest is how mmdebstrap was killed
+		}
+		return errors.Join(err, removeTree(aside))
 	}
 	// The umask may have taken what the servers' users need to look into it.
 	if err := os.Chmod(aside, 0o755); err != nil {

@@ -69,6 +69,9 @@ func StartPrivate(ctx context.Context, progress io.Writer) (*Pair, error) {
 	if way == External {
 		return startExternal(ctx)
 	}
+	if _, main, err := Recorded("."); way == "" && err == nil && main == Native {
+		way = Native // `up` has found that containers do not work here; finding out again may take a while
+	}
 	return tryInOrder(ctx, progress, way, map[Way]start{Docker: startContainers, Native: startPrivateNative})
 }
 

@@ -1,5 +1,6 @@
-// Which programs do the scenarios run? The real binaries, built once per run from this tree, as `make build` does.
-package main
+// Package blackbox answers: which programs do scenarios and benchmarks run? The real binaries, built once per run from
+// this tree, as `make build` does, and each in a process of its own.
+package blackbox
 
 import (
 	"bytes"
@@ -10,8 +11,8 @@ import (
 	"strings"
 )
 
-// build compiles the three services into dir. The error carries the compiler's words.
-func build(ctx context.Context, root, dir string) error {
+// Build compiles the three services into dir. The error carries the compiler's words.
+func Build(ctx context.Context, root, dir string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+string(os.PathSeparator),
 		"./services/orders", "./services/relay", "./services/loyalty")
 	cmd.Dir = root
@@ -22,8 +23,8 @@ func build(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// moduleRoot is the directory of go.mod, wherever below it the runner was started.
-func moduleRoot(ctx context.Context) (string, error) {
+// ModuleRoot is the directory of go.mod, wherever below it the program was started.
+func ModuleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module (run this inside the repository): %w", err)

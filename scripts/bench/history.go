@@ -1,0 +1,78 @@
+package main
+
+// Does a claim get slower with everything that was published before? The worst case: a million events are drained while
+// a session holds a snapshot from before, so that vacuum may not remove a single dead index entry.
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// sliceRates are the events a second of the first and the last $1 of all, in the order of their marks.
+const sliceRates = `
+WITH marks AS (
+    SELECT published_at, row_number() OVER (ORDER BY published_at) AS n, count(*) OVER () AS total
+    FROM orders.outbox)
+SELECT $1::int / extract(epoch FROM max(published_at) FILTER (WHERE n <= $1::int) - min(published_at))::float8,
+       $1::int / extract(epoch FROM max(published_at) - min(published_at) FILTER (WHERE n > total - $1::int))::float8
+FROM marks`
+
+func relayHistory(ctx context.Context, r *rig) error {
+	return r.at(ctx, func(s *site) (err error) {
+		if err := s.watchStatements(ctx); err != nil {
+			return err
+		}
+		if err := s.fill(ctx, r.history); err != nil {
+			return err
+		}
+		r.note("%d events written", r.history)
+		release, err := s.holdSnapshot(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, release()) }()
+		relay, err := s.start(ctx, "relay", "RELAY_POLL=20ms")
+		if err != nil {
+			return err
+		}
+		if err := s.awaitDrained(ctx, r.history); err != nil {
+			return err
+		}
+		r.note("drained")
+		var first, last float64
+		if err := s.db.QueryRow(ctx, sliceRates, r.slice).Scan(&first, &last); err != nil {
+			return err
+		}
+		begin := measure{Name: "first slice of the history", Value: first, Unit: "events/s"}
+		r.report(begin, measure{Name: "last slice of the history", Value: last, Unit: "events/s"}.to(begin).atLeast(0.9))
+		empty, err := s.emptyClaim(ctx, r.polls)
+		if err != nil {
+			return err
+		}
+		used, err := relay.stop(ctx)
+		if err != nil {
+			return err
+		}
+		bottom, err := s.claimFromBottom(ctx)
+		whole := measure{Name: "empty claim without the floor (once a minute)", Value: bottom, Unit: "ms"}
+		r.report(whole, measure{Name: "empty claim", Value: empty, Unit: "ms"}.to(whole).atMost(10),
+			measure{Name: "resident memory, at most", Value: used.memory, Unit: "MB"}.atMost(50))
+		return err
+	})
+}
+
+// holdSnapshot opens a transaction that goes on seeing the database as it is now, until released.
+func (s *site) holdSnapshot(ctx context.Context) (release func() error, err error) {
+	conn, err := pgx.Connect(ctx, s.OwnerURL)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1`} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return nil, errors.Join(err, conn.Close(ctx))
+		}
+	}
+	return func() error { return conn.Close(context.WithoutCancel(ctx)) }, nil
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// This file answers: which rows may this relay publish now, and how do others know?
+//
+// Two modes, one rule. In mode tx the rows stay locked by a transaction until they are settled: a
+// dead relay's locks go with its connection, a frozen one's with its idle transaction. In mode lease
+// the claim commits a deadline and a token, and publishing happens outside any transaction: for
+// receivers that take long. Each mode respects the other's claims.
+//
+// The rule is that events of one aggregate leave in the order of their ids, however many relays
+// there are. It takes two statements, and the second must be a new one, with a new snapshot
+// (READ COMMITTED): a row lock is taken after the snapshot, so the first can lock a row while an
+// earlier one of its aggregate has meanwhile failed, or is held by a peer and passed over. What the
+// second finds behind such a row is dropped. A claim decides on what is pending, never on what a
+// peer seems to hold (docs/decisions, order per aggregate).
+
+// The statements are put together from a few conditions, so that each stands once.
+const (
+	// Pending: neither published nor dead. Ready: has not failed. Waiting: has, and its time will come.
+	oPending = `o.published_at IS NULL AND o.dead_lettered_at IS NULL`
+	// Free: no live lease. The database's clock judges, and no other.
+	oFree = `(o.locked_until IS NULL OR o.locked_until < now())`
+
+	// firstWaiting is the end of a sub-select that finds the lowest waiting row of o's aggregate: one
+	// probe into an index. Such sub-selects are scalar on purpose; as EXISTS they would become a join
+	// over all pending rows.
+	firstWaiting = `FROM orders.outbox w
+       WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
+         AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
+       ORDER BY w.aggregate_type, w.aggregate_id, w.id
+       LIMIT 1`
+
+	// firstReady does the same for ready rows from the scan floor $2 up. Both bounds are row
+	// comparisons: with equalities the index scan would start at the aggregate's first entry and
+	// walk over all that its history has left there.
+	firstReady = `FROM orders.outbox e
+       WHERE (e.aggregate_type, e.aggregate_id, e.id) >= (o.aggregate_type, o.aggregate_id, $2)
+         AND (e.aggregate_type, e.aggregate_id, e.id) <= (o.aggregate_type, o.aggregate_id, o.id)
+         AND e.published_at IS NULL AND e.dead_lettered_at IS NULL AND coalesce(e.retry_at, '-infinity') = '-infinity'
+       ORDER BY e.aggregate_type, e.aggregate_id, e.id
+       LIMIT 1`
+)
+
+// selectDue finds rows whose waiting time is over, of aggregates in which no earlier row is ready
+// and the first waiting one is due itself. They come from an index of their own, which has no floor.
+const selectDue = `
+SELECT o.id, pg_column_size(o.payload)
+FROM orders.outbox o
+WHERE ` + oPending + ` AND o.retry_at <= now() AND ` + oFree + `
+  AND (SELECT w.retry_at <= now() ` + firstWaiting + `)
+  AND (SELECT e.id ` + firstReady + `) IS NULL
+ORDER BY o.retry_at, o.id
+LIMIT $1
+FOR UPDATE OF o SKIP LOCKED`
+
+// selectReady finds ready rows, in the order in which they were written, of aggregates that nothing
+// holds up: no earlier row waits, and the first ready one is not leased. $2 is the scan floor.
+const selectReady = `
+SELECT o.id, pg_column_size(o.payload)
+FROM orders.outbox o
+WHERE ` + oPending + ` AND o.retry_at IS NULL AND o.id >= $2 AND ` + oFree + `
+  AND coalesce((SELECT w.id ` + firstWaiting + `), o.id) >= o.id
+  AND (SELECT e.locked_until IS NULL OR e.locked_until < now() ` + firstReady + `)
+ORDER BY o.id
+LIMIT $1
+FOR UPDATE OF o SKIP LOCKED`
+
+// selectBatch is the second statement: of the rows just locked, $1, those below the first pending
+// row of their aggregate that is not among them, whole. A payload above $3 bytes cannot be sent
+// anyway and is left behind. The ready rows outside are found in one walk from the floor up.
+const selectBatch = `
+WITH others AS MATERIALIZED (
+    SELECT e.aggregate_type, e.aggregate_id, min(e.id) AS first
+    FROM orders.outbox e
+    WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND e.retry_at IS NULL
+      AND e.id >= $2 AND e.id < (SELECT max(id) FROM unnest($1::bigint[]) AS held (id))
+      AND e.id NOT IN (SELECT unnest($1::bigint[]))
+    GROUP BY e.aggregate_type, e.aggregate_id
+), held AS MATERIALIZED (
+    SELECT *, payload::text AS body FROM orders.outbox WHERE id = ANY($1)
+)
+SELECT o.id, o.event_id, o.aggregate_type, o.aggregate_id, o.event_type, o.event_version,
+       CASE WHEN octet_length(o.body) <= $3 THEN o.body END, octet_length(o.body),
+       o.tenant_id, o.traceparent, o.created_at, o.attempt_count
+FROM held o LEFT JOIN others USING (aggregate_type, aggregate_id)
+WHERE coalesce(least(others.first,
+                     (SELECT w.id FROM orders.outbox w
+                      WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
+                        AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
+                        AND w.id <> ALL($1)
+                      ORDER BY w.aggregate_type, w.aggregate_id, w.id
+                      LIMIT 1)), o.id) >= o.id
+ORDER BY o.id`
+
+// Claim is a batch of rows that are this relay's until it settles them.
+type Claim struct {
+	Events []Event
+
+	ids   []int64    // all rows held, also those that did not make it into Events
+	tx    pgx.Tx     // mode tx: what holds them
+	token *uuid.UUID // mode lease: what they carry
+}
+
+// Claimer claims rows in one of the two modes.
+type Claimer struct {
+	pool  *pgxpool.Pool
+	lease time.Duration // 0 = mode tx
+	floor *floor
+}
+
+// Claim takes up to limit rows. It returns an empty claim, which holds nothing, when there are none.
+func (c *Claimer) Claim(ctx context.Context, limit int) (_ *Claim, err error) {
+	tx, err := c.pool.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("claim: %w", err)
+	}
+	held := &Claim{tx: tx}
+	defer func() {
+		if held.tx != nil && (err != nil || len(held.ids) == 0) {
+			rollback(ctx, held.tx)
+		}
+	}()
+	floor := c.floor.value()
+	if held.ids, err = lockRows(ctx, tx, limit, floor); err != nil || len(held.ids) == 0 {
+		return held, err
+	}
+	if c.lease > 0 {
+		if err := held.toLease(ctx, c.lease); err != nil {
+			return nil, err
+		}
+	}
+	if err := held.load(ctx, c.pool, floor); err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+// rollback ends a transaction that is of no more use. Whoever called may have run out of time; a
+// server that has gone without a word must not hold it up much longer.
+func rollback(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_ = tx.Rollback(ctx) // after a commit it does nothing, and a broken connection has rolled back
+}
+
+const rollbackTimeout = time.Second
+
+// maxBatchBytes bounds what a batch holds in memory, whatever RELAY_BATCH says: payloads as stored.
+const maxBatchBytes = 4 << 20
+
+// lockRows runs the first statement for both kinds of rows. Rows that are due get at most half of
+// the batch, and the whole only if no others are there, so that a crowd of failing ones cannot keep
+// fresh ones waiting.
+func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64) (ids []int64, err error) {
+	bytes := 0
+	lock := func(statement string, limit int) error {
+		if limit == 0 || bytes > maxBatchBytes {
+			return nil
+		}
+		var id int64
+		var size int
+		rows, _ := tx.Query(ctx, statement, limit, floor)
+		_, err := pgx.ForEachRow(rows, []any{&id, &size}, func() error {
+			if bytes <= maxBatchBytes { // the first row beyond the bound is still taken: one always is
+				ids = append(ids, id)
+			}
+			bytes += size
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("claim: %w", err)
+		}
+		return nil
+	}
+	if err := lock(selectDue, limit/2); err != nil {
+		return nil, err
+	}
+	if err := lock(selectReady, limit-len(ids)); err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return ids, lock(selectDue, limit)
+	}
+	return ids, nil
+}
+
+const takeLease = `
+UPDATE orders.outbox
+SET locked_until = now() + $2, lock_token = $3
+WHERE id = ANY($1)`
+
+// toLease turns the locks into a lease and ends the transaction.
+func (c *Claim) toLease(ctx context.Context, lease time.Duration) error {
+	token := uuid.New()
+	if _, err := c.tx.Exec(ctx, takeLease, c.ids, lease, token); err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	if err := c.tx.Commit(ctx); err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	c.tx, c.token = nil, &token
+	return nil
+}
+
+// maxPayload is the largest body a broker takes: 16 MiB is RabbitMQ's default since 4.0.
+const maxPayload = 16 << 20
+
+// load runs the second statement.
+func (c *Claim) load(ctx context.Context, pool *pgxpool.Pool, floor int64) error {
+	query := pool.Query
+	if c.tx != nil {
+		query = c.tx.Query
+	}
+	rows, _ := query(ctx, selectBatch, c.ids, floor, maxPayload)
+	var err error
+	if c.Events, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Event]); err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	return nil
+}

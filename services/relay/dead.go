@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/outboxlab/pkg/service"
+)
+
+// This file answers: what is to be done about events that were given up? List them, mend the cause,
+// requeue them (`relay dead`). A dead event never leaves the outbox by itself.
+
+// DeadCmd is the command line of `relay dead`.
+type DeadCmd struct {
+	List    DeadListCmd    `cmd:"" help:"List the events given up after the last attempt."`
+	Requeue DeadRequeueCmd `cmd:"" help:"Make dead events pending again, with the same event id."`
+}
+
+// DeadListCmd lists.
+type DeadListCmd struct {
+	JSON bool `name:"json" help:"One JSON object a line."`
+}
+
+// DeadRequeueCmd requeues.
+type DeadRequeueCmd struct {
+	IDs []int64 `arg:"" optional:"" name:"id" help:"Outbox ids, as the list shows them."`
+	All bool    `help:"Every dead event."`
+}
+
+func (c DeadRequeueCmd) check() error {
+	if c.All == (len(c.IDs) > 0) {
+		return service.Usagef("dead requeue: name ids, or --all")
+	}
+	return nil
+}
+
+type deadEvent struct {
+	ID            int64     `json:"id"`
+	EventID       uuid.UUID `json:"eventId"`
+	Type          string    `json:"type"`
+	AggregateType string    `json:"aggregateType"`
+	AggregateID   string    `json:"aggregateId"`
+	Attempts      int32     `json:"attempts"`
+	LastError     string    `json:"lastError"`
+	DiedAt        time.Time `json:"diedAt"`
+}
+
+const selectDead = `
+SELECT id, event_id, event_type, aggregate_type, aggregate_id, attempt_count, coalesce(last_error, ''), dead_lettered_at
+FROM orders.outbox
+WHERE dead_lettered_at IS NOT NULL
+ORDER BY id`
+
+// listDead prints the dead events.
+func listDead(ctx context.Context, pool *pgxpool.Pool, c DeadListCmd, stdout io.Writer) error {
+	rows, _ := pool.Query(ctx, selectDead)
+	dead, err := pgx.CollectRows(rows, pgx.RowToStructByPos[deadEvent])
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(stdout)
+		for _, d := range dead {
+			if err := encoder.Encode(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(dead) == 0 {
+		_, err := fmt.Fprintln(stdout, "no dead events")
+		return err
+	}
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tEVENT\tTYPE\tAGGREGATE\tATTEMPTS\tDIED\tLAST ERROR")
+	for _, d := range dead {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s %s\t%d\t%s\t%s\n", d.ID, d.EventID, d.Type, d.AggregateType, d.AggregateID,
+			d.Attempts, d.DiedAt.UTC().Format(time.DateTime), d.LastError)
+	}
+	return table.Flush()
+}
+
+// requeueDead goes through the index of waiting rows, which has no scan floor. Later events of the
+// same aggregate may have been published meanwhile: the one documented exception to order.
+const requeueDead = `
+UPDATE orders.outbox
+SET dead_lettered_at = NULL, attempt_count = 0, retry_at = now()
+WHERE dead_lettered_at IS NOT NULL AND ($1 OR id = ANY($2))
+RETURNING id`
+
+// requeue makes dead events pending again; it fails if one that was named is not dead.
+func requeue(ctx context.Context, pool *pgxpool.Pool, c DeadRequeueCmd, stdout io.Writer) error {
+	rows, _ := pool.Query(ctx, requeueDead, c.All, c.IDs)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "requeued %d\n", len(ids))
+	requeued := map[int64]bool{}
+	for _, id := range ids {
+		requeued[id] = true
+	}
+	for _, id := range c.IDs {
+		if !requeued[id] {
+			return fmt.Errorf("there is no dead event %d", id)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"example.com/outboxlab/scripts/lab"
+)
+
+// raiseLimit is long because the floor waits for every transaction of the server that writes, also those of other tests.
+const raiseLimit = 2 * time.Minute
+
+// The interleaving: a transaction has got id 1 and stays open; ids 2 to 51 are committed and
+// published; the relay looks again and again. The floor must not pass id 1, and once that commits it
+// is published by the next claim, not by the full look that comes once a minute.
+func TestTheFloorWaitsForATransactionThatMayStillCommitBelowIt(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
+	r.claimer.floor.lastFull = time.Now() // no full look in this test
+
+	late := begin(t, db)
+	if _, err := late.Exec(t.Context(), insertEvents, 1); err != nil {
+		t.Fatal(err)
+	}
+	lab.Exec(t, db, insertEvents, 50)
+	runRelay(t, r)
+	lab.AwaitOne(t, db, 0, countPending)
+	looks := 0
+	last := r.claimer.floor.lookedAt()
+	lab.Poll(t, raiseLimit, "five more looks", func() (bool, error) {
+		if at := r.claimer.floor.lookedAt(); at != last {
+			last = at
+			looks++
+		}
+		return looks >= 5, nil
+	})
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lab.AwaitOne(t, db, 0, countPending)
+	lab.Poll(t, raiseLimit, "with nothing open the floor rises", func() (bool, error) { return r.claimer.floor.value() == 52, nil })
+}
+
+// A session that only reads, however old its snapshot, does not hold the floor.
+func TestAnOldSnapshotDoesNotHoldTheFloor(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	reader := begin(t, db)
+	if _, err := reader.Exec(t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Exec(t.Context(), `SELECT count(*) FROM orders.outbox`); err != nil {
+		t.Fatal(err)
+	}
+	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
+	r.claimer.floor.lastFull = time.Now()
+	lab.Exec(t, db, insertEvents, 50)
+	runRelay(t, r)
+	lab.Poll(t, raiseLimit, "the floor rises", func() (bool, error) { return r.claimer.floor.value() == 51, nil })
+}
+
+// The floor stops at a row that a peer holds: it may become free again.
+func TestTheFloorStopsAtARowThatAPeerHolds(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	lab.Exec(t, db, insertEvents, 10)
+	lab.Exec(t, db, `UPDATE orders.outbox SET locked_until = now() + interval '1 hour' WHERE id = 5`)
+	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
+	r.claimer.floor.lastFull = time.Now()
+	runRelay(t, r)
+	lab.Poll(t, raiseLimit, "the floor rises to the row held", func() (bool, error) { return r.claimer.floor.value() == 5, nil })
+}
+
+// seeThrough, look by look.
+func TestTheFloorRisesOnlyWhenAllWritersThatCouldBeBelowHaveEnded(t *testing.T) {
+	id := func(n int64) *int64 { return &n }
+	f := &floor{}
+	for n, look := range []struct {
+		lowest              *int64
+		highest, xmin, xmax int64
+		want                int64
+	}{
+		{id(4), 9, 100, 105, 0},  // sees id 9
+		{id(4), 12, 100, 107, 0}, // ids up to 9 were handed out before number 107
+		{id(4), 12, 106, 110, 0}, // a writer below 107 is still open
+		{id(4), 12, 107, 111, 4}, // none is; the lowest ready row is 4
+		{nil, 15, 110, 114, 4},   // up to 12, once 111 is reached
+		{nil, 15, 111, 115, 13},
+	} {
+		if f.seeThrough(look.lowest, look.highest, look.xmin, look.xmax); f.id != look.want {
+			t.Errorf("look %d: floor %d, want %d", n+1, f.id, look.want)
+		}
+	}
+}

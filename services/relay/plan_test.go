@@ -1,0 +1,52 @@
+package main
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"example.com/outboxlab/scripts/lab"
+)
+
+// A claim among a million published rows and 200,000 that wait for tomorrow reads a few pages, and
+// by the indexes made for it: the plan is asked for, not the time. Statistics are as bad as they get:
+// never collected.
+func TestAClaimReadsOnlyWhatItClaims(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	lab.Exec(t, db, `ALTER TABLE orders.outbox SET (autovacuum_enabled = false)`)
+	lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload, published_at, retry_at, attempt_count)
+		SELECT 'order', n::text, 'order.placed', '{}', CASE WHEN n <= 1000000 THEN now() END, CASE WHEN n > 1000000 THEN now() + interval '1 day' END, 0
+		FROM generate_series(1, 1200000) n`)
+	lab.Exec(t, db, insertEvents, 10)
+	r := newTestRelay(t, l, settings{claim: "tx", batch: 500})
+	for _, analysed := range []bool{false, true} {
+		if analysed {
+			lab.Exec(t, db, `ANALYZE orders.outbox`)
+		}
+		for name, statement := range map[string]string{"due": selectDue, "ready": selectReady} {
+			plan := strings.Join(lab.All[string](t, r.pool, `EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) `+statement, 500, 0), "\n")
+			if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "outbox_pkey") || strings.Contains(plan, "Sort") || !strings.Contains(plan, "outbox_ready_of_aggregate") {
+				t.Errorf("%s, analysed=%v:\n%s", name, analysed, plan)
+			}
+			if hits := pagesRead(t, plan); hits > 500 {
+				t.Errorf("%s, analysed=%v: %d pages\n%s", name, analysed, hits, plan)
+			}
+		}
+	}
+}
+
+// pagesRead is what the topmost node of a plan says of all below it.
+func pagesRead(t *testing.T, plan string) (pages int) {
+	t.Helper()
+	for _, number := range regexp.MustCompile(`(?:hit|read)=(\d+)`).FindAllStringSubmatch(strings.SplitN(plan, "->", 2)[0], -1) {
+		n, err := strconv.Atoi(number[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages += n
+	}
+	return pages
+}
