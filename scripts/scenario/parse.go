@@ -92,6 +92,10 @@ func (p *parser) steps(inRepeat bool) ([]step, error) {
 				return nil, fmt.Errorf("%d: %w", l.number, err)
 			}
 			p.script.cutsBroker = p.script.cutsBroker || word == "broker"
+			p.script.cutsDatabase = p.script.cutsDatabase || word == "database"
+			if word == "dead-letters" && strings.HasPrefix(rest, retryEvery) && !p.script.ownServers {
+				return nil, fmt.Errorf("%d: only a scenario with own-servers may set that", l.number)
+			}
 			if word == "restart" && !p.script.ownServers {
 				return nil, fmt.Errorf("%d: only a scenario with own-servers may restart one", l.number)
 			}

@@ -73,8 +73,11 @@ func (s *stage) settle(ctx context.Context, told error) (faults []error) {
 	within := restWithin
 	if told != nil {
 		within = restAfter
-		if s.path != nil { // a story that ended with the network cut: what can still arrive should
-			if err := s.path.mend(ctx); err != nil {
+		for _, path := range []*networkPath{s.path, s.dbPath} { // a story that ended with the network cut: what can still arrive should
+			if path == nil {
+				continue
+			}
+			if err := path.mend(ctx); err != nil {
 				faults = append(faults, err)
 			}
 		}
