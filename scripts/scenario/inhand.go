@@ -17,13 +17,13 @@ func askInHand(ctx context.Context, s *stage, _ []string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	dead, err := s.broker.parked()
+	dead, _, err := s.broker.queue(deadLetters)
 	if err != nil {
 		return nil, err
 	}
 	var handled int
 	err = s.db.QueryRow(ctx, `SELECT count(*) FROM loyalty.processed_messages`).Scan(&handled)
-	return number(c.distinctPublished()-ready-handled-len(dead), err)
+	return number(c.distinctPublished()-ready-handled-dead, err)
 }
 
 func askNeighbourFailures(ctx context.Context, s *stage, args []string) ([]float64, error) {
