@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"example.com/outboxlab/pkg/postgres"
 )
 
 // The rows are inserted in the order of their ids, whatever order the messages came in. Two
@@ -26,7 +28,7 @@ RETURNING message_id`
 // end the transaction. If it fails, no message must be handled, since nothing would remember it
 // (warmbly/warmbly#123).
 func Once(ctx context.Context, tx pgx.Tx, consumer string, messageIDs ...uuid.UUID) (first []bool, err error) {
-	rows, _ := tx.Query(ctx, insertMessages, consumer, messageIDs)
+	rows, _ := tx.Query(ctx, insertMessages, consumer, postgres.UUIDs(messageIDs))
 	inserted, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return nil, fmt.Errorf("inbox: %w", err)

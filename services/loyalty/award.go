@@ -12,6 +12,7 @@ import (
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/events"
 	"example.com/outboxlab/pkg/inbox"
+	"example.com/outboxlab/pkg/postgres"
 )
 
 // This file answers: how is an order awarded once, however often its event comes? One transaction
@@ -93,7 +94,7 @@ func credit(ctx context.Context, tx pgx.Tx, messages []Message, first []bool, id
 			return err
 		})
 	}
-	statements.Queue(deleteFailures, consumerName, ids)
+	statements.Queue(deleteFailures, consumerName, postgres.UUIDs(ids))
 	if err := tx.SendBatch(ctx, statements).Close(); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}

@@ -55,7 +55,7 @@ func (c *Consumer) noteFailures(ctx context.Context, batch []delivery) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
-	if _, err := c.pool.Exec(ctx, upsertFailures, consumerName, ids, reasons); err != nil {
+	if _, err := c.pool.Exec(ctx, upsertFailures, consumerName, postgres.UUIDs(ids), reasons); err != nil {
 		c.log.Warn("failure not noted: "+reason(err), "err", err)
 	}
 }

@@ -76,6 +76,7 @@ func TestCopiesOfAMessageAwardOnce(t *testing.T) {
 		s.publish(t, m, m, m, m, m)
 	}
 	first, second := s.loyalty(t), s.loyalty(t)
+	lab.AwaitOne(t, s.db, orders, countAwards)
 	s.awaitIdle(t, first)
 	s.awaitIdle(t, second)
 	if n := lab.One[int64](t, s.db, countAwards); n != orders {

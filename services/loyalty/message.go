@@ -13,8 +13,21 @@ import (
 
 // This file answers: what does a message say, and what does an error say about it?
 
-// decode reads a message. Its errors are those of package events: the message is at fault. The id
-// is then known all the same, if the message has one.
+// delivery is a message that the broker has handed out, what it says, and what came of handling it.
+type delivery struct {
+	amqp.Delivery
+	Message
+	awarded bool
+	err     error
+}
+
+// read reads a message. Its errors are those of package events: the message is at fault. The id is
+// then known all the same, if the message has one.
+func read(d amqp.Delivery) delivery {
+	message, err := decode(d)
+	return delivery{Delivery: d, Message: message, err: err}
+}
+
 func decode(d amqp.Delivery) (Message, error) {
 	id, err := uuid.Parse(d.MessageId)
 	if err != nil {
@@ -27,6 +40,15 @@ func decode(d amqp.Delivery) (Message, error) {
 	order, err := events.DecodeOrderPlaced(d.Type, version, d.Body)
 	return Message{ID: id, Order: order}, err
 }
+
+// failures is how many deliveries of the message the broker has counted as failed.
+func (d delivery) failures() int64 {
+	n, _ := d.Headers["x-delivery-count"].(int64) // absent = 0 (facts 1.2)
+	return n
+}
+
+// suspect tells whether the message has been delivered in vain before: it may be what killed the process.
+func (d delivery) suspect() bool { return d.failures() > 0 }
 
 // eventVersion reads x-event-version, whichever integer type the publisher's client chose; absent means 1.
 func eventVersion(headers amqp.Table) (int64, error) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/events"
@@ -29,22 +28,9 @@ const handleTimeout = 10 * time.Second
 // errDatabaseAway ends a session: without its database this service should hold no messages.
 var errDatabaseAway = errors.New("database unreachable")
 
-// delivery is a message that the broker has handed out, and what came of handling it.
-type delivery struct {
-	amqp.Delivery
-	Message
-	awarded bool
-	err     error
-}
-
 // handle awards the orders of a batch and settles it, and tells whether every message succeeded. A
 // stop request does not interrupt what runs; the error ends the session.
-func (c *Consumer) handle(ctx context.Context, batch []amqp.Delivery) (succeeded bool, err error) {
-	deliveries := make([]delivery, len(batch))
-	for i, d := range batch {
-		deliveries[i].Delivery = d
-		deliveries[i].Message, deliveries[i].err = decode(d)
-	}
+func (c *Consumer) handle(ctx context.Context, deliveries []delivery) (succeeded bool, err error) {
 	uninterrupted := context.WithoutCancel(ctx)
 	if c.award(uninterrupted, deliveries) || len(deliveries) == 1 {
 		return c.settle(uninterrupted, deliveries)
@@ -122,7 +108,7 @@ func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded
 
 		default: // counted, delayed, and after the limit dead-lettered by the broker; never a nack
 			c.say(d, slog.LevelWarn, "failed: %s", reason(d.err))
-			if failures(d.Delivery) < topology.DeliveryLimit {
+			if d.failures() < topology.DeliveryLimit {
 				c.metrics.retried.Inc()
 			} else {
 				c.metrics.dead.Inc()

@@ -33,10 +33,10 @@ type window struct {
 	most    int           // LOYALTY_PREFETCH
 	timeout time.Duration // LOYALTY_CONSUMER_TIMEOUT; 0 = the broker's
 
-	size     int                // how many may be in hand: 1, or more
-	alone    int                // how many messages more have to be handled alone before it grows
-	inHand   []amqp.Delivery    // arrived and not taken; older than what is in arrivals
-	arrivals chan amqp.Delivery // nil while no consumer of ours is open
+	size     int           // how many may be in hand: 1, or more
+	alone    int           // how many messages more have to be handled alone before it grows
+	inHand   []delivery    // arrived and not taken; older than what is in arrivals
+	arrivals chan delivery // nil while no consumer of ours is open
 }
 
 var errEndedByBroker = errors.New("session ended by the broker")
@@ -56,12 +56,13 @@ func (w *window) open() error {
 		return err
 	}
 	// The client hands deliveries over one by one, so whoever asks without waiting what has arrived gets one.
-	// A buffer of our own fills while a batch is handled; it is never full, or the broker would exceed the prefetch.
-	w.arrivals = make(chan amqp.Delivery, w.size)
-	go func(arrivals chan<- amqp.Delivery) {
+	// A buffer of our own fills, with messages already read, while the batch before them is in the database. It
+	// always has room, or the broker would exceed the prefetch.
+	w.arrivals = make(chan delivery, w.size)
+	go func(arrivals chan<- delivery) {
 		defer close(arrivals)
 		for d := range deliveries {
-			arrivals <- d
+			arrivals <- read(d)
 		}
 	}(w.arrivals)
 	return nil
@@ -84,12 +85,12 @@ func (w *window) stop() error {
 
 // take waits for messages and returns those to be handled next: what has arrived, at most n, without
 // waiting for more. If one is a suspect, it is the only message in hand. It returns none when ctx ends.
-func (w *window) take(ctx context.Context, n int) ([]amqp.Delivery, error) {
+func (w *window) take(ctx context.Context, n int) ([]delivery, error) {
 	for {
 		if err := w.receive(ctx); err != nil || ctx.Err() != nil {
 			return nil, err
 		}
-		if w.size > 1 && slices.ContainsFunc(w.inHand, suspect) {
+		if w.size > 1 && slices.ContainsFunc(w.inHand, delivery.suspect) {
 			if err := w.narrow(); err != nil {
 				return nil, err
 			}
@@ -157,23 +158,14 @@ func (w *window) narrow() error {
 
 // growsAfter tells whether more may be in hand if the batch succeeds. A suspect that succeeds says
 // nothing about the next message: those delivered in vain come first.
-func (w *window) growsAfter(batch []amqp.Delivery) bool {
-	return w.size < w.most && w.alone <= len(batch) && !suspect(batch[0])
+func (w *window) growsAfter(batch []delivery) bool {
+	return w.size < w.most && w.alone <= len(batch) && !batch[0].suspect()
 }
 
 // handled tells that a batch has been settled, and whether all of it succeeded.
-func (w *window) handled(batch []amqp.Delivery, succeeded bool) {
+func (w *window) handled(batch []delivery, succeeded bool) {
 	if succeeded && w.growsAfter(batch) {
 		w.size = min(2*w.size, w.most)
 	}
 	w.alone = max(0, w.alone-len(batch))
-}
-
-// suspect tells whether a message has been delivered in vain before: it may be what killed the process.
-func suspect(d amqp.Delivery) bool { return failures(d) > 0 }
-
-// failures is how many deliveries of the message the broker has counted as failed.
-func failures(d amqp.Delivery) int64 {
-	n, _ := d.Headers["x-delivery-count"].(int64) // absent = 0 (facts 1.2)
-	return n
 }
