@@ -126,6 +126,11 @@ func TestRolesHaveTheLeastTheyNeed(t *testing.T) {
 		{l.LoyaltyURL, `INSERT INTO loyalty.ledger (customer_id, order_id, points) VALUES (1, 1, 1)`, ""},
 		{l.LoyaltyURL, `INSERT INTO loyalty.processed_messages (consumer, message_id) VALUES ('x', uuidv7())`, ""},
 		{l.LoyaltyURL, `UPDATE loyalty.ledger SET points = 0`, forbidden},
+		{l.LoyaltyURL, `DELETE FROM loyalty.processed_messages`, ""}, // old ones, see INBOX_RETENTION
+		{l.LoyaltyURL, `UPDATE loyalty.processed_messages SET processed_at = now()`, forbidden},
+		{l.LoyaltyURL, `INSERT INTO loyalty.failures (consumer, message_id, last_error) VALUES ('x', uuidv7(), 'y')`, ""},
+		{l.LoyaltyURL, `UPDATE loyalty.failures SET attempts = attempts + 1`, ""},
+		{l.LoyaltyURL, `DELETE FROM loyalty.failures`, ""},
 		{l.LoyaltyURL, `DELETE FROM loyalty.ledger`, forbidden},
 		{l.LoyaltyURL, `SELECT count(*) FROM orders.outbox`, forbidden},
 		{l.LoyaltyURL, `SELECT count(*) FROM orders.orders`, forbidden},

@@ -28,6 +28,8 @@ const (
 	LoyaltyBeforeCommit Point = "loyalty.before-commit" // ledger and inbox rows written, not committed
 	LoyaltyBeforeAck    Point = "loyalty.before-ack"    // committed, the broker does not know yet
 	LoyaltyAfterAck     Point = "loyalty.after-ack"     // the acknowledgement has been sent
+
+	LoyaltyRedriveAfterPublish Point = "loyalty.redrive-after-publish" // back in its queue, not yet out of the dead-letter queue
 )
 
 // Points lists every point.
@@ -35,6 +37,7 @@ var Points = []Point{
 	OrdersBeforeCommit, OrdersAfterCommit,
 	RelayAfterClaim, RelayMidBatch, RelayAfterPublish, RelayAfterMark,
 	LoyaltyBeforeCommit, LoyaltyBeforeAck, LoyaltyAfterAck,
+	LoyaltyRedriveAfterPublish,
 }
 
 // armed is nil in production: At then costs one atomic load.

@@ -87,6 +87,7 @@ type deadLetter struct {
 	orderID  int64  // 0 when the body names none
 	reason   string // of the newest x-death entry: rejected, delivery_limit, …
 	failures int64  // x-delivery-count
+	body     []byte
 }
 
 // parked looks at everything in the dead-letter queue and puts it back. `nack` is a return, not a failure, and
@@ -123,7 +124,7 @@ func (b *broker) parked() ([]deadLetter, error) {
 }
 
 func readDeadLetter(d amqp.Delivery) deadLetter {
-	letter := deadLetter{id: d.MessageId, orderID: orderOf(d.Body)}
+	letter := deadLetter{id: d.MessageId, orderID: orderOf(d.Body), body: d.Body}
 	letter.failures, _ = d.Headers["x-delivery-count"].(int64)
 	if deaths, _ := d.Headers["x-death"].([]any); len(deaths) > 0 {
 		newest, _ := deaths[0].(amqp.Table)

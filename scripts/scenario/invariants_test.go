@@ -111,10 +111,11 @@ func TestInvariantsFail(t *testing.T) {
 func TestTrafficCounts(t *testing.T) {
 	c := counts{
 		published: []publication{{id: "a", connection: "x"}, {id: "b", connection: "x"}, {id: "a", connection: "y"}},
-		delivered: []delivery{{id: "a"}, {id: "b", redelivered: true, failures: 2}},
+		delivered: []delivery{{id: "a", failures: 1}, {id: "b", redelivered: true, failures: 2}},
+		events:    map[string]int64{"a": 1, "b": 2},
 	}
-	got := []int{c.distinctPublished(), c.republished(), c.redeliveries(), c.failures(), c.fewest()}
-	if want := []int{2, 1, 1, 2, 1}; !slices.Equal(got, want) {
-		t.Errorf("distinct, republished, redeliveries, failures, fewest = %v, want %v", got, want)
+	got := []int{c.distinctPublished(), c.republished(), c.redeliveries(), c.failures(), c.fewest(), c.neighbourFailures("2")}
+	if want := []int{2, 1, 1, 2, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("distinct, republished, redeliveries, failures, fewest, neighbours' failures = %v, want %v", got, want)
 	}
 }

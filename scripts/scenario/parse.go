@@ -92,7 +92,9 @@ func (p *parser) steps(inRepeat bool) ([]step, error) {
 				return nil, fmt.Errorf("%d: %w", l.number, err)
 			}
 			p.script.cutsBroker = p.script.cutsBroker || word == "broker" && onThePath(rest)
-			if !p.script.ownServers && (word == "restart" || word == "broker" && onTheServer(rest)) {
+			p.script.cutsDatabase = p.script.cutsDatabase || word == "database"
+			whole := word == "restart" || word == "broker" && onTheServer(rest) || word == "dead-letters" && strings.HasPrefix(rest, retryEvery)
+			if whole && !p.script.ownServers {
 				return nil, fmt.Errorf("%d: only a scenario with own-servers may do that to one", l.number)
 			}
 			steps = append(steps, step{line: l.number, words: l.text, act: act})

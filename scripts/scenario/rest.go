@@ -52,7 +52,8 @@ func (s *stage) moving(ctx context.Context) (string, error) {
 		return "", err
 	}
 	unhandled := c.unhandled()
-	delay := min(retryStep*time.Duration(c.failuresUntil(s.lastLoss)+1), retryMost) + lateness
+	lost := s.consumersLastLost()
+	delay := min(retryStep*time.Duration(c.failuresUntil(lost)+1), retryMost) + lateness
 	switch {
 	case s.placing.underWay():
 		return "orders are still being placed", nil
@@ -62,7 +63,7 @@ func (s *stage) moving(ctx context.Context) (string, error) {
 		return fmt.Sprintf("%d messages are waiting in the queue", c.ready), nil
 	case len(unhandled) > 0:
 		return fmt.Sprintf("%d events are neither handled nor parked", len(unhandled)), nil
-	case !s.lastLoss.IsZero() && time.Since(s.lastLoss) < delay:
+	case !lost.IsZero() && time.Since(lost) < delay:
 		return "messages may be waiting out their retry delay", nil
 	case s.tap.quietFor() < quiet:
 		return "messages are still being published or delivered", nil

@@ -29,6 +29,7 @@ type script struct {
 	ownServers   bool   // needs servers it may restart
 	demo         bool   // told by `make demo`
 	cutsBroker   bool   // cuts or silences it, so the services get a path to the broker that can be cut
+	cutsDatabase bool   // uses `database`, so loyalty gets a path to its database that can be cut
 	story        []step
 	expectations []expectation
 }

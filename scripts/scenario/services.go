@@ -41,6 +41,9 @@ func parseCommand(words []string, form string) (command, error) {
 }
 
 func compileStart(args []string) (action, error) {
+	if last := len(args) - 1; last > 0 && args[last] == "restarting" {
+		return compileRestarting(args[:last])
+	}
 	c, err := parseCommand(args, "start")
 	if err != nil {
 		return nil, err

@@ -37,15 +37,18 @@ type stage struct {
 	db       *pgxpool.Pool // as owner
 	broker   *broker
 	tap      *tap
-	path     *brokerPath // nil unless the script cuts it
+	path     *networkPath // to the broker; nil unless the script uses `broker`
+	dbPath   *networkPath // from loyalty to its database; nil unless the script uses `database`
 	sessions map[string]*pgx.Conn
 	alarmed  bool // the broker's memory alarm is on
 
-	placing  *placing        // the orders being placed meanwhile, or nil
-	replies  []time.Duration // of the orders of the newest place step, sorted
-	lastLoss time.Time       // when a consumer last vanished without settling what it held
+	placing *placing        // the orders being placed meanwhile, or nil
+	replies []time.Duration // of the orders of the newest place step, sorted
+
+	restarter restarter
 
 	mu       sync.Mutex
+	lastLoss time.Time           // when a consumer last vanished without settling what it held
 	services map[string]*process // by alias; the newest of each
 	accepted []int64             // orders whose customer got 201
 }
@@ -63,7 +66,13 @@ func openStage(ctx context.Context, s *script, l *lab.Lab, pair *servers.Pair, b
 		return nil, err
 	}
 	if s.cutsBroker {
-		if st.path, err = openBrokerPath(l.AMQPURL); err != nil {
+		if st.path, err = openPath(l.AMQPURL); err != nil {
+			st.close()
+			return nil, err
+		}
+	}
+	if s.cutsDatabase {
+		if st.dbPath, err = openPath(l.LoyaltyURL); err != nil {
 			st.close()
 			return nil, err
 		}
@@ -78,11 +87,14 @@ func (s *stage) close() {
 	}
 	// Under its alarm a broker does not even answer a connection that says goodbye.
 	_ = s.calm(context.Background())
+	s.restarter.dismiss()
 	for _, p := range s.services {
 		p.destroy()
 	}
-	if s.path != nil {
-		s.path.cut()
+	for _, path := range []*networkPath{s.path, s.dbPath} {
+		if path != nil {
+			path.cut()
+		}
 	}
 	if s.tap != nil {
 		s.tap.close()
@@ -98,6 +110,10 @@ func (s *stage) environment(service string, extra []string) []string {
 	if s.path != nil {
 		amqpURL = s.path.url
 	}
+	loyaltyURL := s.lab.LoyaltyURL
+	if s.dbPath != nil {
+		loyaltyURL = s.dbPath.url
+	}
 	env := []string{"LOG_FORMAT=text", "LOG_LEVEL=debug", "PATH=" + os.Getenv("PATH")}
 	switch service {
 	case "orders":
@@ -105,7 +121,7 @@ func (s *stage) environment(service string, extra []string) []string {
 	case "relay":
 		env = append(env, "DATABASE_URL="+s.lab.RelayURL, "AMQP_URL="+amqpURL, "RELAY_ADDR=127.0.0.1:0")
 	case "loyalty":
-		env = append(env, "DATABASE_URL="+s.lab.LoyaltyURL, "AMQP_URL="+amqpURL, "LOYALTY_ADDR=127.0.0.1:0")
+		env = append(env, "DATABASE_URL="+loyaltyURL, "AMQP_URL="+amqpURL, "LOYALTY_ADDR=127.0.0.1:0")
 	}
 	return append(env, extra...)
 }
@@ -153,10 +169,22 @@ func (s *stage) gone(p *process) {
 }
 
 // consumersLost notes that consumers vanished, or their connections did. What they held comes back, but with a delay.
-func (s *stage) consumersLost() { s.lastLoss = time.Now() }
+func (s *stage) consumersLost() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastLoss = time.Now()
+}
+
+// consumersLastLost says when that was, the zero time if it never happened.
+func (s *stage) consumersLastLost() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastLoss
+}
 
 // stopAll asks every service to stop and expects each to answer with exit code 0.
 func (s *stage) stopAll(ctx context.Context) error {
+	s.restarter.dismiss()
 	var complaints []string
 	for _, alias := range slices.Sorted(maps.Keys(s.services)) {
 		p := s.services[alias]

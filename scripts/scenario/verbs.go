@@ -25,6 +25,7 @@ var verbs []verb
 func init() {
 	verbs = []verb{
 		{"start", "start SERVICE [as NAME] [VARIABLE=VALUE …]", "run a service and wait until it is ready", compileStart},
+		{"start", "start SERVICE [as NAME] [VARIABLE=VALUE …] restarting", "the same, and start it again whenever it dies", compileStart},
 		{"stop", "stop NAME", "SIGTERM; expects exit code 0", compileStop},
 		{"kill", "kill NAME [when CONDITION]", "SIGKILL, at a moment when the condition holds", compileKill},
 		{"freeze", "freeze NAME [when CONDITION]", "SIGSTOP, at a moment when the condition holds", compileFreeze},
@@ -41,6 +42,10 @@ func init() {
 		{"broker", "broker cut|silent|mend", "end the scenario's network path to the broker; swallow what is sent on it; restore it", compileBroker},
 		{"broker", "broker unbind|bind", "take the loyalty queue off the exchange, so that no event has anywhere to go; put it back", compileBroker},
 		{"broker", "broker alarm|calm", "raise the broker's memory alarm; let it go (own-servers only)", compileBroker},
+		{"database", "database cut|mend", "end the loyalty service's network path to its database; restore it", compileDatabase},
+		{"dead-letters", "dead-letters unbind|bind", "take the dead-letter queue off its exchange, so that what dies has nowhere to go; put it back", compileDeadLetters},
+		{"dead-letters", "dead-letters retry-every DURATION", "how long the server waits before it tries that again, of queues declared later (own-servers only)", compileDeadLetters},
+		{"publish", "publish every event N times", "by hand, straight to the exchange, each event of the outbox", compilePublish},
 		{"restart", "restart postgres|rabbitmq", "kill that server and start it again (own-servers only)", compileRestart},
 	}
 }

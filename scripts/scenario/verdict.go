@@ -95,8 +95,11 @@ func (s *stage) settle(ctx context.Context, told error) (faults []error) {
 
 // mendAll ends what the story has done to the broker: what can still arrive should.
 func (s *stage) mendAll(ctx context.Context) error {
-	if s.path != nil {
-		if err := s.path.mend(ctx); err != nil {
+	for _, path := range []*networkPath{s.path, s.dbPath} {
+		if path == nil {
+			continue
+		}
+		if err := path.mend(ctx); err != nil {
 			return err
 		}
 	}

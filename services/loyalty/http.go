@@ -34,7 +34,7 @@ WHERE customer_id = $1`
 // newHandler makes the HTTP side of loyalty. It is ready while it is attached to its queue and the
 // database can be written to.
 func newHandler(c *Consumer) http.Handler {
-	router, api := service.NewRouter("loyalty", c.Ready, service.NewMetrics())
+	router, api := service.NewRouter("loyalty", c.Ready, c.metrics.registry)
 	huma.Register(api, huma.Operation{
 		OperationID: "get-points", Method: http.MethodGet, Path: "/customers/{id}/points", Summary: "A customer's points",
 	}, c.points)

@@ -4,98 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/events/topology"
 	"example.com/outboxlab/pkg/service"
 	"example.com/outboxlab/scripts/lab"
 )
-
-// awaitLimit is far above what any of these waits takes.
-const awaitLimit = 20 * time.Second
-
-// stage is a lab with a look into its database and its broker.
-type stage struct {
-	*lab.Lab
-	db *pgxpool.Pool
-	ch *amqp.Channel
-}
-
-func newStage(t *testing.T) stage {
-	t.Helper()
-	l := lab.ForTest(t)
-	return stage{l, l.Owner(t), l.Channel(t)}
-}
-
-// loyalty starts the service on the stage and waits until it is attached to its queue.
-func (s stage) loyalty(t *testing.T, more ...string) *lab.Running {
-	t.Helper()
-	env := map[string]string{"DATABASE_URL": s.LoyaltyURL, "AMQP_URL": s.AMQPURL, "LOYALTY_ADDR": "127.0.0.1:0", "LOG_LEVEL": "debug"}
-	for i := 0; i < len(more); i += 2 {
-		env[more[i]] = more[i+1]
-	}
-	r := lab.Start(t, run, env)
-	lab.Poll(t, awaitLimit, "ready", func() (bool, error) {
-		status, body, err := get(r.URL() + "/readyz")
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("%s", body)
-		}
-		return status == http.StatusOK, err
-	})
-	return r
-}
-
-func get(url string) (int, string, error) {
-	response, err := http.Get(url)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(body), err
-}
-
-// placed is the message of an order of 100 KZT, as the relay sends it.
-func placed(order int64) amqp.Publishing {
-	return amqp.Publishing{
-		MessageId: uuid.NewString(), Type: "order.placed", ContentType: "application/json", DeliveryMode: amqp.Persistent,
-		Body: fmt.Appendf(nil, `{"orderId":%d,"customerId":101,"totalKzt":100}`, order),
-	}
-}
-
-func (s stage) publish(t *testing.T, messages ...amqp.Publishing) {
-	t.Helper()
-	for _, m := range messages {
-		lab.Publish(t, s.ch, "order.placed", m)
-	}
-}
-
-const (
-	countAwards = `SELECT count(*) FROM loyalty.ledger`
-	countInbox  = `SELECT count(*) FROM loyalty.processed_messages`
-)
-
-// awaitIdle waits until the queue is empty and nothing is in hand: a message in hand would become ready when the
-// consumer is gone, so it stops the service first.
-func (s stage) awaitIdle(t *testing.T, r *lab.Running) {
-	t.Helper()
-	lab.AwaitReady(t, s.ch, topology.Queue, 0)
-	if err := r.Stop(); err != nil {
-		t.Errorf("stopped with %v", err)
-	}
-	if n := lab.Ready(t, s.ch, topology.Queue); n != 0 {
-		t.Errorf("%d messages left in the queue", n)
-	}
-}
 
 // The decision table: what becomes of a message. docs/guarantees.md has the same rows.
 func TestWhatBecomesOfAMessage(t *testing.T) {
@@ -158,16 +76,9 @@ func TestCopiesOfAMessageAwardOnce(t *testing.T) {
 		s.publish(t, m, m, m, m, m)
 	}
 	first, second := s.loyalty(t), s.loyalty(t)
-	lab.AwaitReady(t, s.ch, topology.Queue, 0)
-	for _, r := range []*lab.Running{first, second} {
-		if err := r.Stop(); err != nil {
-			t.Error(err)
-		}
-	}
-	if n := lab.Ready(t, s.ch, topology.Queue); n != 0 { // what was in hand at the stop has been finished or given back
-		last := s.loyalty(t)
-		s.awaitIdle(t, last)
-	}
+	lab.AwaitOne(t, s.db, orders, countAwards)
+	s.awaitIdle(t, first)
+	s.awaitIdle(t, second)
 	if n := lab.One[int64](t, s.db, countAwards); n != orders {
 		t.Errorf("%d awards, want %d", n, orders)
 	}
@@ -200,13 +111,6 @@ func TestOfTwoCopiesAtOnceTheSecondWaits(t *testing.T) {
 	if n := lab.One[int64](t, s.db, countAwards); n != 0 {
 		t.Errorf("%d awards by the second copy", n)
 	}
-}
-
-// awaitBlocked waits until loyalty's session waits for a lock.
-func awaitBlocked(t *testing.T, db *pgxpool.Pool) {
-	t.Helper()
-	lab.AwaitOne(t, db, 1, `SELECT count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name = 'loyalty' AND wait_event_type = 'Lock'`)
 }
 
 // The ledger's own key is the last guard: a message that the inbox has forgotten awards nothing.
@@ -285,25 +189,18 @@ func TestStoppedWithMessagesInHandItGivesThemBackUncounted(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	r := s.loyalty(t)
-	lock, err := s.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = lock.Rollback(context.WithoutCancel(t.Context())) })
-	if _, err := lock.Exec(t.Context(), `LOCK TABLE loyalty.ledger`); err != nil {
-		t.Fatal(err)
-	}
-	s.publish(t, placed(1), placed(2), placed(3))
+	s.widen(t)
+	unlock := s.lockLedger(t)
+	s.publish(t, placed(1))
 	awaitBlocked(t, s.db)
+	s.publish(t, placed(2), placed(3))
 	lab.AwaitReady(t, s.ch, topology.Queue, 0) // all three are in hand
 	r.Ask()
-	if err := lock.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	unlock()
 	if err := r.Stop(); err != nil {
 		t.Errorf("stopped with %v", err)
 	}
-	if n := lab.One[int64](t, s.db, countAwards); n != 1 {
+	if n := lab.One[int64](t, s.db, countAwards+` WHERE order_id < $1`, wideners); n != 1 {
 		t.Errorf("%d awards, want the one that was running", n)
 	}
 	lab.AwaitReady(t, s.ch, topology.Queue, 2)
@@ -347,12 +244,16 @@ func TestWrongConfigurationIsFoundBeforeAnyConnection(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{"DATABASE_URL": "postgres://u:secret@127.0.0.1:1/d", "AMQP_URL": "amqp://u:secret@127.0.0.1:1/"}
 	for variable, values := range map[string][]string{
-		"DATABASE_URL":     {"", "nonsense"},
-		"AMQP_URL":         {"", "nonsense"},
-		"LOYALTY_PREFETCH": {"0", "-1", "x", "2001"},
-		"LOYALTY_ADDR":     {"nowhere", "127.0.0.1:x"},
-		"CRASH_AT":         {"loyalty.nowhere"},
-		"CRASH_BEFORE_ACK": {"perhaps"},
+		"DATABASE_URL":             {"", "nonsense"},
+		"AMQP_URL":                 {"", "nonsense"},
+		"LOYALTY_PREFETCH":         {"0", "-1", "x", "2001"},
+		"LOYALTY_BATCH":            {"0", "x", "2001"},
+		"LOYALTY_ADDR":             {"nowhere", "127.0.0.1:x"},
+		"INBOX_RETENTION":          {"335h59m", "0", "x"}, // DLQ_RETENTION is 336h
+		"DLQ_RETENTION":            {"0s", "721h"},        // INBOX_RETENTION is 720h
+		"LOYALTY_CONSUMER_TIMEOUT": {"-1s", "1us"},
+		"CRASH_AT":                 {"loyalty.nowhere"},
+		"CRASH_BEFORE_ACK":         {"perhaps"},
 	} {
 		for _, value := range values {
 			env := map[string]string{variable: value}

@@ -1,5 +1,5 @@
-// Command loyalty turns events into points. Messages come in at rabbitmq.go, which decides what
-// becomes of each; award.go has the effect, exactly once.
+// Command loyalty turns events into points. Messages come in at session.go; rabbitmq.go decides
+// what becomes of each; award.go has the effect, exactly once.
 package main
 
 import (
@@ -24,12 +24,15 @@ type CLI struct {
 
 	Run    struct{} `cmd:"" default:"1" help:"Consume events and answer HTTP (the default)."`
 	Health struct{} `cmd:"" help:"Ask the service at LOYALTY_ADDR whether it is ready: exit code 0 or 1."`
+	DLQ    DLQ      `cmd:"" name:"dlq" help:"List, show, redrive, export or drop messages that were given up."`
 }
 
 const examples = `Examples:
   loyalty                                     consume until SIGTERM
   loyalty --crash-at loyalty.before-ack       die after the commit, before the broker knows
   LOYALTY_PREFETCH=1 loyalty                  one message in hand at a time
+  loyalty dlq list                            what was given up, and why
+  loyalty dlq redrive --all                   once it is repaired: handle all that again
   curl http://127.0.0.1:8081/customers/101/points`
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
@@ -41,6 +44,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if command == "health" {
 		return service.Health(ctx, getenv, "LOYALTY_ADDR", defaultAddr)
 	}
+	dlq, err := cli.DLQ.prepare(command, stdout)
+	if err != nil {
+		return err
+	}
 	config, err := service.Load[Config](getenv)
 	if err != nil {
 		return err
@@ -50,8 +57,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 		return service.Usagef("--crash-at: %w", err)
 	}
 	log := service.NewLogger("loyalty", config.LogConfig, stdout)
-	log.Info("starting with " + service.Describe(config))
 	crash.Arm(plan, func(line string) { log.Warn(line) })
+	if dlq != nil {
+		return dlq(ctx, config)
+	}
+	log.Info("starting with " + service.Describe(config))
 
 	pool, err := postgres.Open(config.DatabaseURL, "loyalty", postgres.Options{})
 	if err != nil {
@@ -62,7 +72,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
-	consumer := &Consumer{pool: pool, url: config.AMQPURL, prefetch: config.Prefetch, log: log}
+	consumer := &Consumer{pool: pool, config: config, log: log, metrics: newMetrics()}
 	return serve(ctx, consumer, listener)
 }
 
@@ -90,7 +100,13 @@ func serve(ctx context.Context, consumer *Consumer, listener net.Listener) error
 			listening <- service.Serve(ctx, listener, newHandler(consumer))
 		}()
 	}
+	forgetting := make(chan struct{})
+	go func() {
+		defer close(forgetting)
+		consumer.keepForgetting(ctx)
+	}()
 	service.KeepUp(ctx, consumer.log, "consuming", consumer.session)
+	<-forgetting
 	consumer.log.Info("stopped")
 	return <-listening
 }

@@ -1,5 +1,5 @@
-// How is one scenario's network cut without touching anybody else's? Its services reach the broker through a toxiproxy
-// that runs inside the runner; the tap and the verdict go to the broker directly.
+// How is one scenario's network cut without touching anybody else's? Its services reach the broker, and loyalty its
+// database, through a toxiproxy that runs inside the runner; the tap and the verdict go to the servers directly.
 package main
 
 import (
@@ -12,32 +12,32 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// brokerPath is the services' way to the broker.
-type brokerPath struct {
-	url    string // what the services get as AMQP_URL
+// networkPath is the services' way to one server.
+type networkPath struct {
+	url    string // what the services get instead of the server's own URL
 	proxy  *toxiproxy.Proxy
 	silent bool
 }
 
-func openBrokerPath(amqpURL string) (*brokerPath, error) {
-	u, err := url.Parse(amqpURL)
+func openPath(serverURL string) (*networkPath, error) {
+	u, err := url.Parse(serverURL)
 	if err != nil {
-		return nil, fmt.Errorf("AMQP_URL: %w", err)
+		return nil, fmt.Errorf("open a path to a server: %w", err)
 	}
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(server, "broker", "127.0.0.1:0", u.Host)
+	proxy := toxiproxy.NewProxy(server, u.Scheme, "127.0.0.1:0", u.Host)
 	if err := proxy.Start(); err != nil {
-		return nil, fmt.Errorf("open a path to the broker: %w", err)
+		return nil, fmt.Errorf("open a path to %s: %w", u.Host, err)
 	}
 	u.Host = proxy.Listen // the port is kept when the proxy stops and starts again
-	return &brokerPath{url: u.String(), proxy: proxy}, nil
+	return &networkPath{url: u.String(), proxy: proxy}, nil
 }
 
-// cut ends every connection and refuses new ones, as a broker that is gone.
-func (p *brokerPath) cut() { p.proxy.Stop() }
+// cut ends every connection and refuses new ones, as a server that is gone.
+func (p *networkPath) cut() { p.proxy.Stop() }
 
 // silence lets connections stand and swallows whatever the services send: nothing arrives, nothing is answered, nothing breaks.
-func (p *brokerPath) silence() error {
+func (p *networkPath) silence() error {
 	_, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(
 		`{"name": "silence", "type": "timeout", "stream": "upstream", "attributes": {"timeout": 0}}`))
 	p.silent = err == nil
@@ -45,7 +45,7 @@ func (p *brokerPath) silence() error {
 }
 
 // mend opens the path again. Connections that were silenced are closed: what was swallowed is gone for good.
-func (p *brokerPath) mend(ctx context.Context) error {
+func (p *networkPath) mend(ctx context.Context) error {
 	if p.silent {
 		p.silent = false
 		if err := p.proxy.Toxics.RemoveToxic(ctx, "silence"); err != nil {

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/scripts/lab"
+)
+
+// One message of every fate, and the numbers that tell of them.
+func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	lab.Exec(t, s.db, `ALTER TABLE loyalty.ledger ADD CONSTRAINT none CHECK (order_id <> 3)`)
+	r := s.loyalty(t)
+	awarded, malformed, failing := placed(1), placed(2), placed(3)
+	awarded.Headers = amqp.Table{"x-event-time": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano)}
+	malformed.Body = nil
+	s.publish(t, awarded, awarded, malformed, failing)
+	lab.Poll(t, 2*awaitLimit, "both dead", func() (bool, error) { // six attempts take 15 s
+		return lab.Ready(t, s.ch, topology.DeadLetterQueue) == 2, nil
+	})
+	for _, pattern := range []string{
+		`loyalty_consumed_total 9`, `loyalty_awarded_total 1`, `loyalty_duplicates_total 1`, `loyalty_rejected_total 1`,
+		`loyalty_retried_total 5`, `loyalty_dead_total 1`, `loyalty_batch_size_sum 9`, `loyalty_handle_seconds_count \d+`,
+		`loyalty_award_latency_seconds_count 1`, `loyalty_award_latency_seconds_sum 60\.\d+`,
+		`loyalty_queue_depth 0`, `loyalty_dlq_depth 2`,
+	} {
+		lab.Poll(t, awaitLimit, pattern, func() (bool, error) {
+			status, body, err := get(r.URL() + "/metrics")
+			if status != http.StatusOK {
+				err = fmt.Errorf("%d %w", status, err)
+			}
+			return regexp.MustCompile(`(?m)^` + pattern + `$`).MatchString(body), err
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/pkg/postgres"
+	"example.com/outboxlab/pkg/rabbitmq"
+)
+
+// This file answers: how long does consuming go on? For one session: one connection, one channel,
+// and whatever breaks ends it as a whole. window.go says how many messages the session holds; the
+// walk goes on to rabbitmq.go, which decides what becomes of them.
+
+// giveBackTimeout bounds how long a frozen broker may hold up the end of a session.
+const giveBackTimeout = 3 * time.Second
+
+// Consumer awards points for the messages of the queue.
+type Consumer struct {
+	pool    *pgxpool.Pool
+	config  Config
+	log     *slog.Logger
+	metrics *metrics
+
+	attached atomic.Bool // to the queue, so that messages can come
+}
+
+// Ready tells whether messages can come and be handled.
+func (c *Consumer) Ready(ctx context.Context) error {
+	if !c.attached.Load() {
+		return errors.New("not attached to the queue")
+	}
+	return postgres.Ready(ctx, c.pool)
+}
+
+// session consumes over one connection until something breaks or ctx ends. It starts only when the
+// database answers, so an outage of the database is waited out with no message in hand.
+func (c *Consumer) session(ctx context.Context, up func()) error {
+	if err := postgres.Ready(ctx, c.pool); err != nil {
+		return err
+	}
+	w := &window{most: c.config.Prefetch, size: 1, timeout: c.config.ConsumerTimeout}
+	conn, ch, err := rabbitmq.Open(ctx, c.config.AMQPURL, "loyalty", func(ch *amqp.Channel) error {
+		if err := topology.Declare(ch); err != nil {
+			return err
+		}
+		w.ch = ch
+		return w.open()
+	})
+	if err != nil {
+		return err
+	}
+	defer rabbitmq.Close(conn)
+	defer giveBack(conn, ch)
+	c.attached.Store(true)
+	defer c.attached.Store(false)
+	up()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go c.watch(watching, conn)
+	for {
+		batch, err := w.take(ctx, c.config.Batch)
+		if err != nil || ctx.Err() != nil { // what has been taken but not started is given back
+			return err
+		}
+		start := time.Now()
+		succeeded, err := c.handle(ctx, batch)
+		c.metrics.handleSeconds.Observe(time.Since(start).Seconds())
+		c.metrics.batchSize.Observe(float64(len(batch)))
+		if err != nil {
+			return err
+		}
+		w.handled(batch, succeeded)
+	}
+}
+
+// giveBack ends consuming in order: no new messages, and those in hand return to the queue at once
+// and uncounted. Closing the channel without it would count as a failed delivery of every message
+// in hand, as a crash does (facts 1.1). On a lost channel both calls do nothing.
+func giveBack(conn *amqp.Connection, ch *amqp.Channel) {
+	tooLate := time.AfterFunc(giveBackTimeout, func() { rabbitmq.Close(conn) })
+	defer tooLate.Stop()
+	if ch.Cancel(consumerName, false) != nil {
+		return
+	}
+	_ = nackAll(ch)
+}
+
+// nackAll returns everything in hand to the queue, at once and uncounted.
+func nackAll(ch *amqp.Channel) error {
+	const all, multiple, requeue = 0, true, true
+	return ch.Nack(all, multiple, requeue)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/pkg/service"
+)
+
+// This file answers: how full are the queues, and has something been lying in the dead-letter
+// queue for too long?
+
+const (
+	lookInterval = 5 * time.Second
+	// warnInterval is how often the same warning is repeated.
+	warnInterval = time.Hour
+)
+
+// watch looks at the queues until ctx or the connection ends.
+func (c *Consumer) watch(ctx context.Context, conn *amqp.Connection) {
+	defer c.metrics.queueDepth.Set(math.NaN())
+	defer c.metrics.dlqDepth.Set(math.NaN())
+	var askAge time.Time
+	for ctx.Err() == nil && !conn.IsClosed() {
+		dead, err := c.look(conn)
+		if err != nil {
+			c.log.Debug("queues not looked at: "+err.Error(), "err", err)
+		}
+		if dead > 0 && time.Now().After(askAge) {
+			age := c.deadFor(conn)
+			askAge = time.Now().Add(c.tellAge(age))
+		}
+		service.Wait(ctx, lookInterval)
+	}
+}
+
+// look measures both queues, on a channel of its own: asking for a queue that is missing closes the channel.
+func (c *Consumer) look(conn *amqp.Connection) (dead int, err error) {
+	ch, err := conn.Channel()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = ch.Close() }()
+	depth := func(queue string) (float64, error) {
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		if err != nil {
+			return math.NaN(), err
+		}
+		return float64(q.Messages), nil
+	}
+	ready, err := depth(topology.Queue)
+	c.metrics.queueDepth.Set(ready)
+	if err != nil {
+		c.metrics.dlqDepth.Set(math.NaN())
+		return 0, err
+	}
+	parked, err := depth(topology.DeadLetterQueue)
+	c.metrics.dlqDepth.Set(parked)
+	if err != nil {
+		return 0, err
+	}
+	return int(parked), nil
+}
+
+// deadFor tells how long ago the message at the head of the dead-letter queue died, 0 if there is
+// none or it does not say. The message is taken and given back at once, uncounted.
+func (c *Consumer) deadFor(conn *amqp.Connection) time.Duration {
+	ch, err := conn.Channel()
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = ch.Close() }()
+	d, found, err := ch.Get(topology.DeadLetterQueue, false)
+	if err != nil || !found || d.Nack(false, true) != nil {
+		return 0
+	}
+	deaths, _ := d.Headers["x-death"].([]any)
+	if len(deaths) == 0 {
+		return 0
+	}
+	latest, _ := deaths[0].(amqp.Table)
+	died, known := latest["time"].(time.Time)
+	if !known {
+		return 0
+	}
+	return time.Since(died)
+}
+
+// tellAge warns of a message that died that long ago, if it should have been dealt with, and says
+// when to ask again: not before the message could have become too old.
+func (c *Consumer) tellAge(age time.Duration) (again time.Duration) {
+	rounded := age.Round(time.Second)
+	switch {
+	case age > c.config.InboxRetention:
+		c.log.Warn(fmt.Sprintf("the dead-letter queue holds a message that died %v ago, longer than INBOX_RETENTION=%v: if it was handled, the inbox has forgotten it, and only the ledger's key stops a second award",
+			rounded, c.config.InboxRetention), "age", age)
+	case age > c.config.DLQRetention:
+		c.log.Warn(fmt.Sprintf("the dead-letter queue holds a message that died %v ago, longer than DLQ_RETENTION=%v: redrive or drop it (loyalty dlq list)",
+			rounded, c.config.DLQRetention), "age", age)
+	default:
+		return min(warnInterval, c.config.DLQRetention-age)
+	}
+	return warnInterval
+}
