@@ -32,12 +32,19 @@ func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
 		`loyalty_award_latency_seconds_count 1`, `loyalty_award_latency_seconds_sum 60\.\d+`,
 		`loyalty_queue_depth 0`, `loyalty_dlq_depth 2`,
 	} {
-		lab.Poll(t, awaitLimit, pattern, func() (bool, error) {
-			status, body, err := get(r.URL() + "/metrics")
-			if status != http.StatusOK {
-				err = fmt.Errorf("%d %w", status, err)
-			}
-			return regexp.MustCompile(`(?m)^` + pattern + `$`).MatchString(body), err
-		})
+		awaitMetric(t, r, pattern)
 	}
+}
+
+// awaitMetric waits until the service's metrics have a line that matches the pattern.
+func awaitMetric(t *testing.T, r *lab.Running, pattern string) {
+	t.Helper()
+	line := regexp.MustCompile(`(?m)^` + pattern + `$`)
+	lab.Poll(t, awaitLimit, pattern, func() (bool, error) {
+		status, body, err := get(r.URL() + "/metrics")
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("status %d", status)
+		}
+		return line.MatchString(body), err
+	})
 }
