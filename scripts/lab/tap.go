@@ -4,6 +4,7 @@ package lab
 // It makes every key routable, so it has no place in a test of unroutable messages.
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -47,5 +48,5 @@ func NewTap(t testing.TB, ch *amqp.Channel) *Tap {
 func (tap *Tap) Messages() []amqp.Delivery {
 	tap.mu.Lock()
 	defer tap.mu.Unlock()
-	return tap.messages[:len(tap.messages):len(tap.messages)]
+	return slices.Clip(tap.messages)
 }

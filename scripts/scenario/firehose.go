@@ -15,6 +15,7 @@ import (
 type publication struct {
 	id, connection string
 	body           []byte
+	routed         bool // false: no queue was bound for it, so nobody gets it
 	at             time.Time
 }
 
@@ -42,7 +43,8 @@ func (t *tap) record(d amqp.Delivery, at time.Time) {
 			return
 		}
 		connection, _ := d.Headers["connection"].(string)
-		t.published = append(t.published, publication{id: id, connection: connection, body: d.Body, at: at})
+		queues, _ := d.Headers["routed_queues"].([]any)
+		t.published = append(t.published, publication{id: id, connection: connection, body: d.Body, routed: len(queues) > 0, at: at})
 		return
 	}
 	if d.RoutingKey != "deliver."+loyaltyQueue {

@@ -9,15 +9,21 @@ import (
 	"testing"
 )
 
-// healthy is a system at rest: order 1 awarded, order 2 parked, one malformed event parked.
+// healthy is a system at rest: order 1 awarded, order 2 parked, one malformed event parked, and one that stands for no
+// order given up. The events of both orders are of one aggregate, and the second was first sent when nobody could get it.
 func healthy() counts {
 	return counts{
 		accepted: []int64{1, 2},
 		orders:   map[int64]int{1: 120, 2: 45},
-		events:   map[string]int64{"e1": 1, "e2": 2, "bad": 0},
+		events:   map[string]int64{"e1": 1, "e2": 2, "bad": 0, "large": 0},
 		ledger:   []award{{Order: 1, Points: 120}},
+		rows:     map[string]row{"e1": {1, "order 1"}, "e2": {2, "order 1"}, "bad": {3, "order 9"}, "large": {4, "order 8"}},
+		givenUp:  map[string]bool{"large": true},
 		inbox:    map[string]bool{"e1": true},
-		dead:     []deadLetter{{id: "e2", orderID: 2, reason: "delivery_limit"}, {id: "bad", reason: "rejected"}},
+		published: []publication{
+			{id: "e2"}, {id: "e1", routed: true}, {id: "e2", routed: true}, {id: "e1", routed: true}, {id: "bad", routed: true},
+		},
+		dead: []deadLetter{{id: "e2", orderID: 2, reason: "delivery_limit"}, {id: "bad", reason: "rejected"}},
 	}
 }
 
@@ -82,6 +88,14 @@ func TestInvariantsFail(t *testing.T) {
 		"a message lost": {
 			func(c *counts) { c.dead = c.dead[:1] },
 			map[string]string{"every event is handled or parked": "event bad"},
+		},
+		"an order given up": {
+			func(c *counts) { c.dead, c.givenUp["e2"] = c.dead[1:], true },
+			map[string]string{"orders = ledger ∪ DLQ": "order 2"},
+		},
+		"out of order": {
+			func(c *counts) { c.published = c.published[2:] },
+			map[string]string{"events of one aggregate leave in order": "order 1: row 1 after row 2"},
 		},
 		"still in the outbox": {
 			func(c *counts) { c.pending = []string{"e2"} },

@@ -62,12 +62,31 @@ func TestParseScriptMistakes(t *testing.T) {
 		"start payments restarting":     "5: start: usage:",
 		"sql":                           "5: sql: usage:",
 		"restart postgres":              "5: only a scenario with own-servers may do that to one",
+		"broker alarm":                  "5: only a scenario with own-servers may do that to one",
+		"freeze relay pending > 0":      "5: freeze: usage: freeze NAME [when CONDITION]",
+		"thaw":                          "5: thaw: usage:",
+		"session A":                     "5: session: usage:",
+		"session one BEGIN":             "5: session: usage:",
+		"await ledger = 1 while":        "5: await: a condition is missing",
+		"await metric relay > 0":        "5: await: usage: metric NAME SERIES",
 		"repeat often":                  "5: repeat wants a number",
 		"repeat 2":                      "repeat without end",
 	} {
 		_, err := parseScript("01-x", strings.Replace(sound, "place 101 12000", wrong, 1))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", wrong, err, want)
+		}
+	}
+}
+
+func TestOnlyWhoCutsThePathGetsOne(t *testing.T) {
+	for words, want := range map[string]bool{"broker cut": true, "broker silent": true, "broker unbind": false} {
+		s, err := parseScript("01-x", strings.Replace(sound, "place 101 12000", words, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.cutsBroker != want {
+			t.Errorf("%s: a path that can be cut: %v, want %v", words, s.cutsBroker, want)
 		}
 	}
 }

@@ -39,8 +39,10 @@ func (c *Consumer) handle(ctx context.Context, deliveries []delivery) (succeeded
 	// that one counts as failed.
 	succeeded = true
 	for i := range deliveries {
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return false, nil // not started: given back
+		default:
 		}
 		one := deliveries[i : i+1]
 		c.award(uninterrupted, one)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A batch of three aggregates, a a b a c b, sent as the lanes allow. The first event of each may go at
+// A batch of three aggregates, sent as the lanes allow. The first event of each may go at
 // once; the next one of an aggregate after the one before it is done; none after a failed one.
 func TestTheLanesOfABatch(t *testing.T) {
 	var batch []Event

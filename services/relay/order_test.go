@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -49,7 +48,7 @@ func newTestRelay(t *testing.T, l *lab.Lab, s settings) *Relay {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	r := newRelay(config, pool, slog.New(slog.NewTextHandler(io.Discard, nil)), newMetrics(prometheus.NewRegistry()))
+	r := newRelay(config, pool, slog.New(slog.DiscardHandler), newMetrics(prometheus.NewRegistry()))
 	if s.wrap != nil {
 		open := r.open
 		r.open = func(ctx context.Context) (Transport, error) {

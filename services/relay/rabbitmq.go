@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -180,8 +181,7 @@ func (r *rabbit) fate(e Event, confirm *amqp.DeferredConfirmation) error {
 // while an event sent later was.
 func (r *rabbit) giveUp(l *lanes, underWay []sent, cause error) ([]error, error) {
 	laterConfirmed := false
-	for n := len(underWay) - 1; n >= 0; n-- {
-		u := underWay[n]
+	for _, u := range slices.Backward(underWay) {
 		select {
 		case <-u.confirm.Done():
 			if u.confirm.Acked() {
@@ -195,7 +195,7 @@ func (r *rabbit) giveUp(l *lanes, underWay []sent, cause error) ([]error, error)
 		}
 	}
 	if e := r.offended(); e != nil {
-		if len(underWay) == 1 && l.results[underWay[0].index] == errUnknown {
+		if len(underWay) == 1 && errors.Is(l.results[underWay[0].index], errUnknown) {
 			l.done(underWay[0].index, &attemptError{"refused", "refused by the broker: " + e.Reason})
 		}
 		return l.results, &channelError{e}
