@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -70,7 +71,7 @@ func Open(ctx context.Context, u URL, name string, setup func(*amqp.Channel) err
 			return nil, err
 		}
 		keep = context.AfterFunc(ctx, func() { _ = socket.Close() })
-		return &boundedConn{socket}, nil
+		return &boundedConn{Conn: socket}, nil
 	}
 	conn, ch, err := open(u, name, dial, setup)
 	if !keep() && err == nil {
@@ -114,12 +115,33 @@ func prepare(conn *amqp.Connection, setup func(*amqp.Channel) error) (*amqp.Chan
 // 2 s. What became of the messages on it is known by then or never, so there is no error to return.
 func Close(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
 
-// boundedConn is a connection on which no write waits longer than writeTimeout.
-type boundedConn struct{ net.Conn }
+// boundedConn is a connection on which no write waits longer than writeTimeout, and on which a
+// deadline for the farewell stands. The library sets that once (SetDeadline) and then moves the read
+// deadline on with every frame that comes: a broker under a memory alarm goes on sending heartbeats
+// and never answers the farewell.
+type boundedConn struct {
+	net.Conn
+	farewell atomic.Bool
+}
+
+// SetDeadline is called by the library to clear the deadline after the handshake, and for the farewell.
+func (c *boundedConn) SetDeadline(t time.Time) error {
+	c.farewell.Store(!t.IsZero())
+	return c.Conn.SetDeadline(t)
+}
+
+func (c *boundedConn) SetReadDeadline(t time.Time) error {
+	if c.farewell.Load() {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(t)
+}
 
 func (c *boundedConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return 0, err
+	if !c.farewell.Load() {
+		if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return 0, err
+		}
 	}
 	return c.Conn.Write(p)
 }
