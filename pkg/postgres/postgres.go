@@ -29,7 +29,10 @@ func (u *URL) UnmarshalText(text []byte) error {
 		return errors.New("must be a URL like postgres://user:password@127.0.0.1:5432/database")
 	}
 	if _, err := pgxpool.ParseConfig(string(text)); err != nil {
-		return fmt.Errorf("not a usable PostgreSQL URL: %w", errors.Unwrap(err))
+		if cause := errors.Unwrap(err); cause != nil {
+			err = cause // without the URL, which has the password in it
+		}
+		return fmt.Errorf("not a usable PostgreSQL URL: %w", err)
 	}
 	u.raw = string(text)
 	return nil
@@ -40,6 +43,13 @@ func (u URL) String() string {
 	parsed, err := url.Parse(u.raw)
 	if err != nil {
 		return "(unreadable)"
+	}
+	query := parsed.Query()
+	for _, secret := range []string{"password", "sslpassword"} {
+		if query.Has(secret) {
+			query.Set(secret, "xxxxx")
+			parsed.RawQuery = query.Encode()
+		}
 	}
 	return parsed.Redacted()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -23,7 +24,8 @@ const (
 
 // KeepUp runs session after session until ctx ends, waiting between them for a time that grows
 // from 100 ms to 5 s with jitter and starts over once a session was up. It says so once when the
-// sessions stop working, and once when they work again; what repeats is for debug level.
+// sessions stop working, again when the reason changes, and once when they work again; what repeats is
+// for debug level.
 func KeepUp(ctx context.Context, log *slog.Logger, what string, session Session) {
 	delays := backoff.NewExponentialBackOff()
 	delays.InitialInterval, delays.MaxInterval = firstDelay, maxDelay
@@ -43,13 +45,16 @@ func KeepUp(ctx context.Context, log *slog.Logger, what string, session Session)
 		}
 		delay := delays.NextBackOff()
 		level := slog.LevelDebug
-		if lastTold == "" {
-			level, lastTold = slog.LevelWarn, err.Error()
+		if reason := numbers.ReplaceAllString(err.Error(), "#"); reason != lastTold {
+			level, lastTold = slog.LevelWarn, reason
 		}
 		log.Log(ctx, level, fmt.Sprintf("%s: %v; trying again", what, err), "what", what, "err", err, "delay", delay)
 		Wait(ctx, delay)
 	}
 }
+
+// numbers differ from one try to the next, as the port of a connection does, and are no news.
+var numbers = regexp.MustCompile(`[0-9]+`)
 
 // Wait returns after d, or at once when ctx ends.
 func Wait(ctx context.Context, d time.Duration) {

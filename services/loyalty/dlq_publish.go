@@ -145,7 +145,8 @@ func (p *publisher) markReturned(letters []letter, results []error) {
 	}
 }
 
-// again is the message as its publisher sent it. Its expiration is gone: the broker took it off at the death.
+// again is the message as its publisher sent it, but for two things: its expiration is gone, the broker
+// took it off at the death; and so is the user id, which may only be that of whoever sends it.
 func again(l letter) amqp.Publishing {
 	return amqp.Publishing{
 		Headers:         l.ownHeaders(),
@@ -159,7 +160,6 @@ func again(l letter) amqp.Publishing {
 		MessageId:       l.MessageId,
 		Timestamp:       l.Timestamp,
 		Type:            l.Type,
-		UserId:          l.UserId,
 		AppId:           l.AppId,
 		Body:            l.Body,
 	}

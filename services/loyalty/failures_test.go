@@ -43,7 +43,7 @@ func TestWhyAMessageWasRefusedIsKept(t *testing.T) {
 	s.awaitIdle(t, r)
 	for id, want := range map[string]string{
 		malformed.MessageId: "malformed: totalKzt is not an integer from 1 to 2147483647",
-		hostile.MessageId:   "malformed: x-event-version ?? is not an integer",
+		hostile.MessageId:   `malformed: x-event-version "\x00\xff" is not an integer`,
 	} {
 		got := lab.One[string](t, s.db, `SELECT last_error FROM loyalty.failures WHERE message_id = $1`, uuid.MustParse(id))
 		if got != want {

@@ -66,7 +66,7 @@ func eventVersion(headers amqp.Table) (int64, error) {
 	case byte:
 		return int64(v), nil
 	default:
-		return 0, fmt.Errorf("%w: x-event-version %v is not an integer", events.ErrMalformed, v)
+		return 0, fmt.Errorf("%w: x-event-version %.40q is not an integer", events.ErrMalformed, fmt.Sprint(v))
 	}
 }
 

@@ -40,10 +40,25 @@ func (c *Consumer) Ready(ctx context.Context) error {
 	return postgres.Ready(ctx, c.pool)
 }
 
+// askTimeout bounds the question whether the database is there.
+const askTimeout = 5 * time.Second
+
+// askDatabase asks on a connection of the pool. One that has gone silent is still in the pool, and so
+// may be all the others: they are dropped, and the next question is asked on a new one.
+func (c *Consumer) askDatabase(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	err := postgres.Ready(ctx, c.pool)
+	if err != nil {
+		c.pool.Reset()
+	}
+	return err
+}
+
 // session consumes over one connection until something breaks or ctx ends. It starts only when the
 // database answers, so an outage of the database is waited out with no message in hand.
 func (c *Consumer) session(ctx context.Context, up func()) error {
-	if err := postgres.Ready(ctx, c.pool); err != nil {
+	if err := c.askDatabase(ctx); err != nil {
 		return err
 	}
 	w := &window{most: c.config.Prefetch, size: 1, timeout: c.config.ConsumerTimeout}

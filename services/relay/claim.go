@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -130,9 +131,15 @@ func (c *Claimer) Claim(ctx context.Context, limit int) (_ *Claim, err error) {
 			rollback(ctx, held.tx)
 		}
 	}()
-	floor := c.floor.value()
-	if held.ids, err = lockRows(ctx, tx, limit, floor); err != nil || len(held.ids) == 0 {
-		return held, err
+	floor, full := c.floor.value()
+	if held.ids, err = lockRows(ctx, tx, limit, floor); err != nil {
+		return nil, err
+	}
+	if full {
+		c.floor.looked(lowestOf(held.ids))
+	}
+	if len(held.ids) == 0 {
+		return held, nil
 	}
 	if c.lease > 0 {
 		if err := held.toLease(ctx, c.lease); err != nil {
@@ -143,6 +150,14 @@ func (c *Claimer) Claim(ctx context.Context, limit int) (_ *Claim, err error) {
 		return nil, err
 	}
 	return held, nil
+}
+
+// lowestOf is the lowest of the ids, 0 if there are none.
+func lowestOf(ids []int64) int64 {
+	if len(ids) == 0 {
+		return 0
+	}
+	return slices.Min(ids)
 }
 
 // rollback ends a transaction that is of no more use. Whoever called may have run out of time; a

@@ -54,8 +54,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("RELAY_BATCH=%d: must be from 1 to 10000", c.Batch)
 	case c.Poll < time.Millisecond:
 		return fmt.Errorf("RELAY_POLL=%v: must be 1ms or more", c.Poll)
-	case c.PublishTimeout < 100*time.Millisecond:
-		return fmt.Errorf("RELAY_PUBLISH_TIMEOUT=%v: must be 100ms or more", c.PublishTimeout)
+	case c.PublishTimeout < 100*time.Millisecond || c.PublishTimeout > time.Hour:
+		return fmt.Errorf("RELAY_PUBLISH_TIMEOUT=%v: must be from 100ms to 1h", c.PublishTimeout)
 	}
 	if c.Addr != "" {
 		if err := service.CheckAddr("RELAY_ADDR", c.Addr); err != nil {

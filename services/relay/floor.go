@@ -18,7 +18,7 @@ import (
 // "Never will be" is the difficult part: a transaction that got a low id may commit late. So the
 // floor passes id i only when no transaction can be open that might still bring a row below i:
 //
-//	look k:    highest id seen = M
+//	look k:    highest id handed out = M (the sequence tells, also of rows not committed yet)
 //	look k+1:  the next transaction to begin will have number X (pg_snapshot_xmax)
 //	later:     all transactions below X have ended (pg_snapshot_xmin >= X)
 //
@@ -36,15 +36,15 @@ const (
 	fullEvery = time.Minute
 )
 
-// look reads, in one snapshot: the lowest ready id from the floor up (NULL if none), the highest id,
-// and the snapshot's own bounds.
+// look reads, in one snapshot: the lowest ready id from the floor up (NULL if none), the highest id
+// handed out, and the snapshot's own bounds.
 const look = `
 SELECT (SELECT o.id
         FROM orders.outbox o
         WHERE o.published_at IS NULL AND o.dead_lettered_at IS NULL AND o.retry_at IS NULL AND o.id >= $1
         ORDER BY o.id
         LIMIT 1),
-       coalesce((SELECT max(id) FROM orders.outbox), 0),
+       (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM orders.outbox_id_seq),
        pg_snapshot_xmin(s)::text::bigint,
        pg_snapshot_xmax(s)::text::bigint
 FROM pg_current_snapshot() AS s`
@@ -65,15 +65,26 @@ type goal struct {
 	xmax int64 // X
 }
 
-// value is where the next claim starts: the floor, or once a minute the bottom.
-func (f *floor) value() int64 {
+// value is where the next claim starts: the floor, or once a minute the bottom (full).
+func (f *floor) value() (id int64, full bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if now := time.Now(); now.Sub(f.lastFull) >= fullEvery {
-		f.lastFull = now
-		return 0
+	if time.Since(f.lastFull) >= fullEvery {
+		return 0, true
 	}
-	return f.id
+	return f.id, false
+}
+
+// looked is told of a full claim that has succeeded, and of the lowest ready id it found (0 = none). If
+// that is below the floor, somebody has put a row there by hand, and there may be more than a batch of
+// them: the floor goes down to it.
+func (f *floor) looked(lowest int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lastFull = time.Now()
+	if lowest > 0 && lowest < f.id {
+		f.id, f.seen, f.next = lowest, 0, nil
+	}
 }
 
 // raise takes a look, unless the last one was a moment ago.
@@ -110,6 +121,13 @@ func (f *floor) seeThrough(lowest *int64, highest, xmin, xmax int64) {
 	if highest < f.id-1 {
 		f.id, f.seen, f.next = 0, 0, nil // the table has been emptied, and ids begin anew
 	}
+}
+
+// at is where the floor is, for tests.
+func (f *floor) at() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.id
 }
 
 // lookedAt is when the last look was, for tests.

@@ -40,7 +40,7 @@ func TestTheFloorWaitsForATransactionThatMayStillCommitBelowIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	lab.AwaitOne(t, db, 0, countPending)
-	lab.Poll(t, raiseLimit, "with nothing open the floor rises", func() (bool, error) { return r.claimer.floor.value() == 52, nil })
+	lab.Poll(t, raiseLimit, "with nothing open the floor rises", func() (bool, error) { return r.claimer.floor.at() == 52, nil })
 }
 
 // A session that only reads, however old its snapshot, does not hold the floor.
@@ -59,7 +59,7 @@ func TestAnOldSnapshotDoesNotHoldTheFloor(t *testing.T) {
 	r.claimer.floor.lastFull = time.Now()
 	lab.Exec(t, db, insertEvents, 50)
 	runRelay(t, r)
-	lab.Poll(t, raiseLimit, "the floor rises", func() (bool, error) { return r.claimer.floor.value() == 51, nil })
+	lab.Poll(t, raiseLimit, "the floor rises", func() (bool, error) { return r.claimer.floor.at() == 51, nil })
 }
 
 // The floor stops at a row that a peer holds: it may become free again.
@@ -72,7 +72,36 @@ func TestTheFloorStopsAtARowThatAPeerHolds(t *testing.T) {
 	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
 	r.claimer.floor.lastFull = time.Now()
 	runRelay(t, r)
-	lab.Poll(t, raiseLimit, "the floor rises to the row held", func() (bool, error) { return r.claimer.floor.value() == 5, nil })
+	lab.Poll(t, raiseLimit, "the floor rises to the row held", func() (bool, error) { return r.claimer.floor.at() == 5, nil })
+}
+
+// A row with an id far above all others does not lift the floor over those that come next.
+func TestAnIDOutOfTheOrderDoesNotHideTheNextOnes(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
+	r.claimer.floor.lastFull = time.Now()
+	runRelay(t, r)
+	lab.Exec(t, db, `INSERT INTO orders.outbox (id, aggregate_type, aggregate_id, event_type, payload)
+		OVERRIDING SYSTEM VALUE VALUES (1000000000000, 'order', 'far', 'order.placed', '{}')`)
+	lab.Exec(t, db, insertEvents, 5)
+	lab.AwaitOne(t, db, 0, countPending)
+	lab.Poll(t, raiseLimit, "the floor rises over them", func() (bool, error) { return r.claimer.floor.at() == 6, nil })
+	lab.Exec(t, db, insertEvents, 5)
+	lab.AwaitOne(t, db, 0, countPending)
+}
+
+// Rows that somebody has made pending again below the floor are found by the full look, all of them.
+func TestAFullLookLowersTheFloorToWhatItFinds(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	lab.Exec(t, db, insertEvents, 50)
+	r := newTestRelay(t, l, settings{claim: "tx", batch: 10})
+	r.claimer.floor.id, r.claimer.floor.lastFull = 51, time.Now().Add(-fullEvery)
+	runRelay(t, r)
+	lab.AwaitOne(t, db, 0, countPending)
 }
 
 // seeThrough, look by look.

@@ -140,12 +140,12 @@ func (r *rabbit) await(ctx context.Context, confirm *amqp.DeferredConfirmation) 
 		select {
 		case <-confirm.Done():
 			if !confirm.Acked() && r.ch.IsClosed() {
-				return errors.New("session ended by the broker") // what was pending completes as "not acked"
+				return r.ended() // what was pending completes as "not acked"
 			}
 			return nil
 		case b, open := <-r.blocked:
 			if !open {
-				return errors.New("session ended by the broker")
+				return r.ended()
 			}
 			if b.Active {
 				return fmt.Errorf("blocked by the broker: %s", b.Reason)
@@ -203,25 +203,39 @@ func (r *rabbit) giveUp(l *lanes, underWay []sent, cause error) ([]error, error)
 	return l.results, cause
 }
 
-// offended is the error with which the broker has ended the session over something that was sent.
-// Nil if it is still up, or was ended for another reason: a missing exchange or permission, say,
-// concerns all events alike.
-func (r *rabbit) offended() *amqp.Error {
+// why is what the broker said when it ended the session: nil if it has not, or just went.
+func (r *rabbit) why() *amqp.Error {
 	if !r.ch.IsClosed() {
 		return nil
 	}
 	select {
 	case <-r.broken: // follows at once
+		return r.reason
 	case <-time.After(time.Second):
 		return nil
 	}
-	if r.reason == nil || !r.reason.Server {
+}
+
+// ended is the error for a session that has ended by itself.
+func (r *rabbit) ended() error {
+	if reason := r.why(); reason != nil {
+		return fmt.Errorf("session ended by the broker: %w", reason)
+	}
+	return errors.New("session ended by the broker")
+}
+
+// offended is the error with which the broker has ended the session over something that was sent.
+// Nil if it is still up, or was ended for another reason: a missing exchange or permission, say,
+// concerns all events alike.
+func (r *rabbit) offended() *amqp.Error {
+	reason := r.why()
+	if reason == nil || !reason.Server {
 		return nil
 	}
-	switch r.reason.Code {
+	switch reason.Code {
 	case amqp.PreconditionFailed, // e.g. a message above the broker's own size limit
 		amqp.ContentTooLarge, amqp.FrameError, amqp.SyntaxError:
-		return r.reason
+		return reason
 	}
 	return nil
 }

@@ -235,7 +235,7 @@ func TestWrongConfigurationIsFoundBeforeAnyConnection(t *testing.T) {
 		"AMQP_URL":              {"", "nonsense", "http://h/", "amqp://u:secret@h:x/"},
 		"RELAY_BATCH":           {"0", "-1", "x", "10001"},
 		"RELAY_POLL":            {"0s", "x", "5"},
-		"RELAY_PUBLISH_TIMEOUT": {"0s", "-1s"},
+		"RELAY_PUBLISH_TIMEOUT": {"0s", "-1s", "1000h"},
 		"RELAY_TRANSPORT":       {"pigeon"},
 		"RELAY_CLAIM":           {"luck"},
 		"RELAY_MAX_ATTEMPTS":    {"0", "x"},

@@ -17,7 +17,13 @@ ALTER TABLE orders.outbox
     ADD COLUMN lock_token       uuid,
     -- Given up after the last attempt: neither published nor pending. `relay dead` lists these.
     ADD COLUMN dead_lettered_at timestamptz,
-    ADD CONSTRAINT a_published_row_is_not_dead CHECK (published_at IS NULL OR dead_lettered_at IS NULL);
+    ADD CONSTRAINT a_published_row_is_not_dead CHECK (published_at IS NULL OR dead_lettered_at IS NULL),
+    -- What no event needs and a hand might type. One such row would stop every relay that reads it.
+    ADD CONSTRAINT id_is_positive            CHECK (id > 0),
+    ADD CONSTRAINT created_at_is_finite      CHECK (isfinite(created_at)),
+    ADD CONSTRAINT retry_at_is_finite        CHECK (isfinite(retry_at)),
+    ADD CONSTRAINT locked_until_is_finite    CHECK (isfinite(locked_until)),
+    ADD CONSTRAINT attempt_count_is_sensible CHECK (attempt_count BETWEEN 0 AND 1000000);
 
 -- Pending = not published and not dead. It is split in two, because rows that wait for tomorrow
 -- must not stand in the way of a claim that looks for the lowest ready ids.
@@ -42,8 +48,12 @@ CREATE INDEX outbox_published ON orders.outbox USING brin (published_at) WITH (a
 
 GRANT UPDATE (attempt_count, last_error, retry_at, locked_until, lock_token, dead_lettered_at)
     ON orders.outbox TO relay_app;
+-- The highest id handed out, for the relay's scan floor (services/relay/floor.go).
+GRANT SELECT ON SEQUENCE orders.outbox_id_seq TO relay_app;
 
 -- +goose Down
+
+REVOKE SELECT ON SEQUENCE orders.outbox_id_seq FROM relay_app;
 
 DROP INDEX orders.outbox_published;
 DROP INDEX orders.outbox_dead;
@@ -52,6 +62,7 @@ DROP INDEX orders.outbox_ready_of_aggregate;
 DROP INDEX orders.outbox_waiting;
 DROP INDEX orders.outbox_ready;
 ALTER TABLE orders.outbox
+    DROP CONSTRAINT id_is_positive, DROP CONSTRAINT created_at_is_finite,
     DROP COLUMN attempt_count, DROP COLUMN last_error, DROP COLUMN retry_at,
     DROP COLUMN locked_until, DROP COLUMN lock_token, DROP COLUMN dead_lettered_at;
 CREATE INDEX outbox_pending ON orders.outbox (id) WHERE published_at IS NULL;
