@@ -96,7 +96,7 @@ func Open(u URL, name string, o Options) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(context.Background(), config)
 }
 
-// Ready asks the server one question: does it answer, and may this session write? The connections
+// Ready asks the server one question: does it answer, and can it be written to? The connections
 // to one that only reads are dropped: the next ones find the new primary.
 func Ready(ctx context.Context, pool *pgxpool.Pool) error {
 	var readOnly string
