@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,11 @@ func (u *URL) UnmarshalText(text []byte) error {
 	}
 	if _, err := amqp.ParseURI(string(text)); err != nil {
 		return fmt.Errorf("not a usable AMQP URL: %w", err)
+	}
+	if port := parsed.Port(); port != "" {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil { // the library takes any number
+			return fmt.Errorf("not a usable AMQP URL: there is no port %s", port)
+		}
 	}
 	u.raw = string(text)
 	return nil
