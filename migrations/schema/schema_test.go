@@ -92,6 +92,21 @@ func TestARowTypedByHandIsAnEvent(t *testing.T) {
 	}
 }
 
+// One row that the relay cannot read would stop every relay; the database does not take it.
+func TestARowThatNoRelayCouldReadIsRefused(t *testing.T) {
+	t.Parallel()
+	db := lab.ForTest(t).Owner(t)
+	for column, value := range map[string]string{
+		"id": "-5", "created_at": "'infinity'", "retry_at": "'-infinity'", "locked_until": "'infinity'", "attempt_count": "2147483647",
+	} {
+		_, err := db.Exec(t.Context(), `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload, `+column+`)
+			OVERRIDING SYSTEM VALUE VALUES ('order', '1', 'order.placed', '{}', `+value+`)`)
+		if answer, ok := errors.AsType[*pgconn.PgError](err); !ok || answer.Code != "23514" {
+			t.Errorf("%s = %s: %v", column, value, err)
+		}
+	}
+}
+
 // Each role can do what its service does, and nothing else: one row per statement.
 func TestRolesHaveTheLeastTheyNeed(t *testing.T) {
 	t.Parallel()

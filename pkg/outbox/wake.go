@@ -69,6 +69,10 @@ func (w *Waker) run() {
 		select {
 		case <-w.due:
 			w.notify()
+			select { // the pause, which nobody who closes has to wait for
+			case <-time.After(notifyPause):
+			case <-w.stop:
+			}
 		case <-w.stop:
 			select {
 			case <-w.due:
@@ -85,5 +89,4 @@ func (w *Waker) notify() {
 	defer cancel()
 	// An error needs no report: the poll finds the row, and who cannot notify cannot place orders.
 	_, _ = w.pool.Exec(ctx, `NOTIFY `+Channel)
-	time.Sleep(notifyPause)
 }
