@@ -5,11 +5,13 @@
 package events
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
+
+	"github.com/tidwall/gjson"
 )
 
 // OrderPlacedType is the event type of OrderPlaced: its routing key and message type.
@@ -45,30 +47,44 @@ func DecodeOrderPlaced(eventType string, version int64, body []byte) (OrderPlace
 	if version != OrderPlacedVersion {
 		return OrderPlaced{}, fmt.Errorf("%w %d of %s", ErrUnknownVersion, version, eventType)
 	}
-	// Member by member, because unmarshalling into the struct would accept "ORDERID" too.
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+	// The standard library judges what is JSON: it bounds how deep it may be nested. It would also take
+	// "ORDERID" for orderId, and is slow at reading single members, hence gjson for those.
+	if !json.Valid(body) {
+		return OrderPlaced{}, fmt.Errorf("%w: not a JSON object", ErrMalformed)
+	}
+	object := gjson.ParseBytes(body)
+	if !object.IsObject() {
 		return OrderPlaced{}, fmt.Errorf("%w: not a JSON object", ErrMalformed)
 	}
 	var e OrderPlaced
-	for _, member := range []struct {
+	members := [...]struct {
 		name  string
 		max   int64
 		value *int64
+		raw   string // as it stands in the object, "" if it does not
 	}{
-		{"orderId", math.MaxInt64, &e.OrderID},
-		{"customerId", math.MaxInt64, &e.CustomerID},
-		{"totalKzt", math.MaxInt32, &e.TotalKZT},
-	} {
-		raw, ok := members[member.name]
-		if !ok {
+		{name: "orderId", max: math.MaxInt64, value: &e.OrderID},
+		{name: "customerId", max: math.MaxInt64, value: &e.CustomerID},
+		{name: "totalKzt", max: math.MaxInt32, value: &e.TotalKZT},
+	}
+	object.ForEach(func(name, value gjson.Result) bool {
+		for i := range members {
+			if members[i].name == name.Str {
+				members[i].raw = value.Raw
+			}
+		}
+		return true
+	})
+	for _, member := range members {
+		if member.raw == "" {
 			return OrderPlaced{}, fmt.Errorf("%w: %s is missing", ErrMalformed, member.name)
 		}
 		// Into an integer, never through a float: 2^53+1 must stay what it is, and 1e20 be refused.
-		err := json.Unmarshal(raw, member.value)
-		if err != nil || bytes.Equal(raw, []byte("null")) || *member.value < 1 || *member.value > member.max {
+		n, err := strconv.ParseInt(member.raw, 10, 64)
+		if err != nil || n < 1 || n > member.max {
 			return OrderPlaced{}, fmt.Errorf("%w: %s is not an integer from 1 to %d", ErrMalformed, member.name, member.max)
 		}
+		*member.value = n
 	}
 	return e, nil
 }

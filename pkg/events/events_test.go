@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -46,6 +47,9 @@ func TestDecodeAgreesWithTheSchema(t *testing.T) {
 		{"an id beyond int64", `{"orderId":9223372036854775808,"customerId":101,"totalKzt":1}`, false},
 		{"a text for a number", `{"orderId":"oops"}`, false},
 		{"a member missing", `{"orderId":1,"customerId":101}`, false},
+		{"a member twice, the last one counts", `{"orderId":0,"orderId":1,"customerId":101,"totalKzt":1}`, true},
+		{"a name with an escape", `{"order\u0049d":1,"customerId":101,"totalKzt":1}`, true},
+		{"a member inside another", `{"orderId":{"orderId":1},"customerId":101,"totalKzt":1}`, false},
 		{"a member null", `{"orderId":1,"customerId":101,"totalKzt":null}`, false},
 		{"another case", `{"ORDERID":1,"customerId":101,"totalKzt":12000}`, false},
 		{"zero", `{"orderId":1,"customerId":101,"totalKzt":0}`, false},
@@ -75,9 +79,10 @@ func TestDecodeAgreesWithTheSchema(t *testing.T) {
 }
 
 func TestDecodeRefusesWhatIsNotJSON(t *testing.T) {
-	for _, body := range []string{"", "not json", `{"orderId":1`, `{"orderId":1} {}`, "\xff"} {
+	deep := strings.Repeat("[", 16<<20) // would be the end of a process that follows it down
+	for _, body := range []string{"", "not json", `{"orderId":1`, `{"orderId":1} {}`, "\xff", deep, `{"note":` + deep} {
 		if _, err := events.DecodeOrderPlaced(events.OrderPlacedType, 1, []byte(body)); !errors.Is(err, events.ErrMalformed) {
-			t.Errorf("%q: want ErrMalformed, got %v", body, err)
+			t.Errorf("%.20q: want ErrMalformed, got %v", body, err)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/url"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -63,31 +62,39 @@ const (
 	heartbeat = 5 * time.Second
 )
 
+// Conn is a connection of the client library. End it with Close, in the package's own way.
+type Conn struct {
+	*amqp.Connection
+	socket *socket
+}
+
 // Open opens a connection, which carries name in the broker's lists, and one channel on it, and
 // lets setup prepare the channel. All that takes at most 10 s; ctx ends it earlier, and means
-// nothing any more once Open has returned. Close the connection with Close.
-func Open(ctx context.Context, u URL, name string, setup func(*amqp.Channel) error) (*amqp.Connection, *amqp.Channel, error) {
+// nothing any more once Open has returned.
+func Open(ctx context.Context, u URL, name string, setup func(*amqp.Channel) error) (*Conn, *amqp.Channel, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	// The library's own waits take no context. Closing the socket under them ends them all.
 	keep := func() bool { return true }
+	var dialled *socket
 	dial := func(network, addr string) (net.Conn, error) {
-		socket, err := new(net.Dialer).DialContext(ctx, network, addr)
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		keep = context.AfterFunc(ctx, func() { _ = socket.Close() })
-		return &boundedConn{Conn: socket}, nil
+		keep = context.AfterFunc(ctx, func() { _ = conn.Close() })
+		dialled = &socket{Conn: conn}
+		return dialled, nil
 	}
 	conn, ch, err := open(u, name, dial, setup)
 	if !keep() && err == nil {
-		Close(conn)
+		closeInOrder(conn)
 		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("broker: %w", err)
 	}
-	return conn, ch, nil
+	return &Conn{conn, dialled}, ch, nil
 }
 
 func open(u URL, name string, dial func(network, addr string) (net.Conn, error), setup func(*amqp.Channel) error) (*amqp.Connection, *amqp.Channel, error) {
@@ -99,7 +106,7 @@ func open(u URL, name string, dial func(network, addr string) (net.Conn, error),
 	}
 	ch, err := prepare(conn, setup)
 	if err != nil {
-		Close(conn)
+		closeInOrder(conn)
 		return nil, nil, err
 	}
 	return conn, ch, nil
@@ -119,35 +126,6 @@ func prepare(conn *amqp.Connection, setup func(*amqp.Channel) error) (*amqp.Chan
 
 // Close ends the connection in order, or without the broker's consent if that does not answer within
 // 2 s. What became of the messages on it is known by then or never, so there is no error to return.
-func Close(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
+func (c *Conn) Close() { closeInOrder(c.Connection) }
 
-// boundedConn is a connection on which no write waits longer than writeTimeout, and on which a
-// deadline for the farewell stands. The library sets that once (SetDeadline) and then moves the read
-// deadline on with every frame that comes: a broker under a memory alarm goes on sending heartbeats
-// and never answers the farewell.
-type boundedConn struct {
-	net.Conn
-	farewell atomic.Bool
-}
-
-// SetDeadline is called by the library to clear the deadline after the handshake, and for the farewell.
-func (c *boundedConn) SetDeadline(t time.Time) error {
-	c.farewell.Store(!t.IsZero())
-	return c.Conn.SetDeadline(t)
-}
-
-func (c *boundedConn) SetReadDeadline(t time.Time) error {
-	if c.farewell.Load() {
-		return nil
-	}
-	return c.Conn.SetReadDeadline(t)
-}
-
-func (c *boundedConn) Write(p []byte) (int, error) {
-	if !c.farewell.Load() {
-		if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-			return 0, err
-		}
-	}
-	return c.Conn.Write(p)
-}
+func closeInOrder(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,7 +14,7 @@ import (
 const claimPlainly = `
 SELECT id, event_id, payload
 FROM orders.outbox
-WHERE published_at IS NULL AND dead_lettered_at IS NULL
+WHERE published_at IS NULL AND dead_lettered_at IS NULL AND retry_at IS NULL
 ORDER BY id
 LIMIT $1
 FOR UPDATE SKIP LOCKED`
@@ -26,23 +25,22 @@ var settlements = []struct{ name, sql string }{
 	{"delete", `DELETE FROM orders.outbox WHERE id = ANY($1)`},
 }
 
-func (r *rig) plainLoops(ctx context.Context) (loops []measure, err error) {
+func (r *rig) plainLoops(ctx context.Context) (loops []way) {
 	for _, settlement := range settlements {
-		err := r.at(ctx, func(s *site) error {
-			if err := s.fill(ctx, r.events); err != nil {
+		name := "plain loop without order, settled by " + settlement.name
+		loops = append(loops, way{name, func() (rate float64, err error) {
+			err = r.at(ctx, func(s *site) error {
+				if err := s.fill(ctx, r.events); err != nil {
+					return err
+				}
+				seconds, err := s.drainPlainly(ctx, settlement.sql)
+				rate = float64(r.events) / seconds
 				return err
-			}
-			seconds, err := s.drainPlainly(ctx, settlement.sql)
-			rate := float64(r.events) / seconds
-			r.note("plain loop, %s: %.0f/s", settlement.name, rate)
-			loops = append(loops, measure{Name: "plain loop without order, settled by " + settlement.name, Value: rate, Unit: "events/s"})
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("plain loop: %w", err)
-		}
+			})
+			return rate, err
+		}})
 	}
-	return loops, nil
+	return loops
 }
 
 func (s *site) drainPlainly(ctx context.Context, settle string) (seconds float64, err error) {

@@ -38,6 +38,14 @@ type usage struct {
 	memory float64 // the most that was resident, in MB; 0 where the system does not tell
 }
 
+// total is the most memory of all runs, and the CPU time of all together.
+func total(runs []usage) (memory float64, cpu time.Duration) {
+	for _, u := range runs {
+		memory, cpu = max(memory, u.memory), cpu+u.cpu
+	}
+	return memory, cpu
+}
+
 const (
 	readyWithin = 30 * time.Second
 	exitWithin  = 30 * time.Second

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/errgroup"
 
 	"example.com/outboxlab/pkg/events/topology"
 	"example.com/outboxlab/scripts/lab"
@@ -71,6 +72,25 @@ func (s *site) start(ctx context.Context, service string, extra ...string) (*pro
 		s.services = append(s.services, p)
 	}
 	return p, err
+}
+
+// startTogether runs n of them, none of which has a head start.
+func (s *site) startTogether(ctx context.Context, n int, service string, extra ...string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	started := make([]*process, n)
+	for i := range started {
+		group.Go(func() (err error) {
+			started[i], err = startProcess(ctx, filepath.Join(s.binaries, service), append(s.environment(service), extra...))
+			return err
+		})
+	}
+	err := group.Wait()
+	for _, p := range started {
+		if p != nil {
+			s.services = append(s.services, p)
+		}
+	}
+	return err
 }
 
 // runToEnd runs a command of a service and is satisfied only with exit code 0.

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,20 +37,24 @@ func ordersWake(ctx context.Context, r *rig) error {
 }
 
 func (r *rig) wakeOverHTTP(ctx context.Context, s *site) error {
-	var shops [2]*shop
-	for i, wake := range []string{"false", "true"} {
-		orders, err := s.start(ctx, "orders", "DATABASE_URL="+s.manyConnections(), "ORDERS_WAKE="+wake)
+	var ways []way
+	for _, c := range []struct{ name, wake string }{
+		{"orders over HTTP, nobody woken", "false"},
+		{"orders over HTTP, relay woken after commit", "true"},
+	} {
+		orders, err := s.start(ctx, "orders", "DATABASE_URL="+s.manyConnections(), "ORDERS_WAKE="+c.wake)
 		if err != nil {
 			return err
 		}
-		shops[i] = newShop(orders)
+		shop := newShop(orders)
+		ways = append(ways, way{c.name, func() (float64, error) { return shop.flatOut(ctx, r.round) }})
 	}
-	rates, err := r.inTurns(len(shops), func(i int) (float64, error) { return shops[i].flatOut(ctx, r.round) })
+	rates, err := r.inTurns(ways)
 	if err != nil {
 		return err
 	}
-	silent := measure{Name: "orders over HTTP, nobody woken", Value: rates[0], Unit: "orders/s"}
-	r.report(silent, measure{Name: "orders over HTTP, relay woken after commit", Value: rates[1], Unit: "orders/s"}.to(silent).atLeast(0.95))
+	silent := measure{Name: ways[0].name, Value: rates[0], Unit: "orders/s"}
+	r.report(silent, measure{Name: ways[1].name, Value: rates[1], Unit: "orders/s"}.to(silent).atLeast(0.95))
 	return nil
 }
 
@@ -69,34 +72,32 @@ func (r *rig) wakeInSQL(ctx context.Context, s *site) error {
 	defer pool.Close()
 	waker := outbox.NewWaker(pool)
 	defer waker.Close()
-	ways := []struct {
+	var ways []way
+	for _, c := range []struct {
 		name string
-		in   bool
+		in   bool // notify in the transaction
 		wake func()
 	}{
 		{"inserts alone", false, func() {}},
 		{"inserts, outbox.Wake after commit", false, waker.Wake},
 		{"inserts, NOTIFY in the transaction", true, func() {}},
+	} {
+		ways = append(ways, way{c.name, func() (float64, error) {
+			return flatOut(ctx, r.round, func(ctx context.Context, _ int) error {
+				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return insertBoth(ctx, tx, c.in) })
+				c.wake()
+				return err
+			})
+		}})
 	}
-	rates, err := r.inTurns(len(ways), func(i int) (float64, error) {
-		return flatOut(ctx, r.round, func(ctx context.Context, _ int) error {
-			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return insertBoth(ctx, tx, ways[i].in) })
-			ways[i].wake()
-			return err
-		})
-	})
+	rates, err := r.inTurns(ways)
 	if err != nil {
 		return err
 	}
-	var alone measure
-	for i, way := range ways {
-		m := measure{Name: way.name, Value: rates[i], Unit: "orders/s"}
-		if i == 0 {
-			alone = m
-		} else {
-			m = m.to(alone)
-		}
-		r.report(m)
+	alone := measure{Name: ways[0].name, Value: rates[0], Unit: "orders/s"}
+	r.report(alone)
+	for i, way := range ways[1:] {
+		r.report(measure{Name: way.name, Value: rates[1+i], Unit: "orders/s"}.to(alone))
 	}
 	return nil
 }
@@ -112,24 +113,4 @@ func insertBoth(ctx context.Context, tx pgx.Tx, notify bool) error {
 		}
 	}
 	return nil
-}
-
-// inTurns measures n ways one after the other, round after round, and returns the median of each.
-func (r *rig) inTurns(n int, measure func(i int) (float64, error)) ([]float64, error) {
-	all := make([][]float64, n)
-	for range r.rounds {
-		for i := range n {
-			rate, err := measure(i)
-			if err != nil {
-				return nil, err
-			}
-			all[i] = append(all[i], rate)
-		}
-	}
-	medians := make([]float64, n)
-	for i, rates := range all {
-		slices.Sort(rates)
-		medians[i] = rates[len(rates)/2]
-	}
-	return medians, nil
 }

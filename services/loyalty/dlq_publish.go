@@ -26,7 +26,7 @@ var (
 // publisher has a connection of its own: a broker under a memory alarm stops reading from it, and the
 // letters in hand could not be given back over the same one.
 type publisher struct {
-	conn    *amqp.Connection
+	conn    *rabbitmq.Conn
 	ch      *amqp.Channel
 	returns chan amqp.Return
 	closed  chan *amqp.Error
@@ -47,7 +47,7 @@ func openPublisher(ctx context.Context, url rabbitmq.URL) (*publisher, error) {
 	}, nil
 }
 
-func (p *publisher) close() { rabbitmq.Close(p.conn) }
+func (p *publisher) close() { p.conn.Close() }
 
 // publish sends the letters, a windowful at most, to where they came from, and tells of each whether it
 // arrived (nil) or why not. The second error means that no more can be published. A stop request

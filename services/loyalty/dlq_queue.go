@@ -45,7 +45,7 @@ const (
 // deadLetters is the dead-letter queue, in this command's hands only.
 type deadLetters struct {
 	console
-	conn   *amqp.Connection
+	conn   *rabbitmq.Conn
 	ch     *amqp.Channel
 	others int // consumers of somebody else, who is no dlq command
 	taken  int // windows
@@ -63,7 +63,7 @@ func openDeadLetters(ctx context.Context, url rabbitmq.URL, c console) (*deadLet
 		return nil, fmt.Errorf("no answer from %s within %v: %w", url, service.OneShotTimeout, err)
 	}
 	if err := q.lock(ctx); err != nil {
-		rabbitmq.Close(q.conn)
+		q.conn.Close()
 		return nil, err
 	}
 	return q, nil
@@ -179,7 +179,7 @@ func (q *deadLetters) state() (amqp.Queue, error) {
 // would still be on their way inside the broker when the channel ends: given back, but counted as
 // failed deliveries, the acknowledged ones too. A stop request does not cut this short.
 func (q *deadLetters) close() {
-	defer rabbitmq.Close(q.conn)
+	defer q.conn.Close()
 	deadline := time.Now().Add(releaseTimeout)
 	const all, multiple, requeue = 0, true, true
 	if q.taken == 0 || q.ch.Nack(all, multiple, requeue) != nil {

@@ -72,7 +72,7 @@ func (c *Consumer) session(ctx context.Context, up func()) error {
 	if err != nil {
 		return err
 	}
-	defer rabbitmq.Close(conn)
+	defer conn.Close()
 	defer giveBack(conn, ch)
 	c.attached.Store(true)
 	defer c.attached.Store(false)
@@ -99,8 +99,8 @@ func (c *Consumer) session(ctx context.Context, up func()) error {
 // giveBack ends consuming in order: no new messages, and those in hand return to the queue at once
 // and uncounted. Closing the channel without it would count as a failed delivery of every message
 // in hand, as a crash does (facts 1.1). On a lost channel both calls do nothing.
-func giveBack(conn *amqp.Connection, ch *amqp.Channel) {
-	tooLate := time.AfterFunc(giveBackTimeout, func() { rabbitmq.Close(conn) })
+func giveBack(conn *rabbitmq.Conn, ch *amqp.Channel) {
+	tooLate := time.AfterFunc(giveBackTimeout, func() { conn.Close() })
 	defer tooLate.Stop()
 	if ch.Cancel(consumerName, false) != nil {
 		return

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/pkg/rabbitmq"
 	"example.com/outboxlab/pkg/service"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 // watch looks at the queues until ctx or the connection ends.
-func (c *Consumer) watch(ctx context.Context, conn *amqp.Connection) {
+func (c *Consumer) watch(ctx context.Context, conn *rabbitmq.Conn) {
 	defer c.metrics.queueDepth.Set(math.NaN())
 	defer c.metrics.dlqDepth.Set(math.NaN())
 	var askAge time.Time
@@ -40,7 +41,7 @@ func (c *Consumer) watch(ctx context.Context, conn *amqp.Connection) {
 }
 
 // look measures both queues, on a channel of its own: asking for a queue that is missing closes the channel.
-func (c *Consumer) look(conn *amqp.Connection) (dead int, err error) {
+func (c *Consumer) look(conn *rabbitmq.Conn) (dead int, err error) {
 	ch, err := conn.Channel()
 	if err != nil {
 		return 0, err
@@ -69,7 +70,7 @@ func (c *Consumer) look(conn *amqp.Connection) (dead int, err error) {
 
 // deadFor tells how long ago the message at the head of the dead-letter queue died, 0 if there is
 // none or it does not say. The message is taken and given back at once, uncounted.
-func (c *Consumer) deadFor(conn *amqp.Connection) time.Duration {
+func (c *Consumer) deadFor(conn *rabbitmq.Conn) time.Duration {
 	ch, err := conn.Channel()
 	if err != nil {
 		return 0

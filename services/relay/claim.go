@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,15 +42,22 @@ const (
        ORDER BY w.aggregate_type, w.aggregate_id, w.id
        LIMIT 1`
 
-	// firstReady does the same for ready rows from the scan floor $2 up. Both bounds are row
-	// comparisons: with equalities the index scan would start at the aggregate's first entry and
-	// walk over all that its history has left there.
-	firstReady = `FROM orders.outbox e
-       WHERE (e.aggregate_type, e.aggregate_id, e.id) >= (o.aggregate_type, o.aggregate_id, $2)
+	// fromFloor is the end of sub-selects that probe what is not waiting, from the scan floor $2 up.
+	// Both bounds are row comparisons: with equalities the index scan would start at the aggregate's
+	// first entry and walk over all that its history has left there.
+	fromFloor = `(e.aggregate_type, e.aggregate_id, e.id) >= (o.aggregate_type, o.aggregate_id, $2)
          AND (e.aggregate_type, e.aggregate_id, e.id) <= (o.aggregate_type, o.aggregate_id, o.id)
-         AND e.published_at IS NULL AND e.dead_lettered_at IS NULL AND coalesce(e.retry_at, '-infinity') = '-infinity'
        ORDER BY e.aggregate_type, e.aggregate_id, e.id
        LIMIT 1`
+
+	// firstReady ends one that finds the lowest ready row of o's aggregate, firstLeased one that finds
+	// the lowest with a live lease.
+	firstReady = `FROM orders.outbox e
+       WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND coalesce(e.retry_at, '-infinity') = '-infinity'
+         AND ` + fromFloor
+	firstLeased = `FROM orders.outbox e
+       WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND e.locked_until >= now()
+         AND ` + fromFloor
 )
 
 // selectDue finds rows whose waiting time is over, of aggregates in which no earlier row is ready
@@ -64,21 +72,30 @@ ORDER BY o.retry_at, o.id
 LIMIT $1
 FOR UPDATE OF o SKIP LOCKED`
 
-// selectReady finds ready rows, in the order in which they were written, of aggregates that nothing
-// holds up: no earlier row waits, and the first ready one is not leased. $2 is the scan floor.
-const selectReady = `
+// selectReady finds ready rows in the order in which they were written. $2 is the scan floor.
+const (
+	selectReady = ready + inOrder
+
+	ready = `
 SELECT o.id, pg_column_size(o.payload)
 FROM orders.outbox o
-WHERE ` + oPending + ` AND o.retry_at IS NULL AND o.id >= $2 AND ` + oFree + `
-  AND coalesce((SELECT w.id ` + firstWaiting + `), o.id) >= o.id
-  AND (SELECT e.locked_until IS NULL OR e.locked_until < now() ` + firstReady + `)
+WHERE ` + oPending + ` AND o.retry_at IS NULL AND o.id >= $2 AND ` + oFree
+	inOrder = `
 ORDER BY o.id
 LIMIT $1
 FOR UPDATE OF o SKIP LOCKED`
+)
+
+// selectUnblocked does the same, and leaves out what is held up: rows of aggregates of which an
+// earlier row waits or is leased. A run of such rows, however long, does not fill the batch then.
+const selectUnblocked = ready + `
+  AND coalesce((SELECT w.id ` + firstWaiting + `), o.id) >= o.id
+  AND (SELECT e.id ` + firstLeased + `) IS NULL` + inOrder
 
 // selectBatch is the second statement: of the rows just locked, $1, those below the first pending
 // row of their aggregate that is not among them, whole. A payload above $3 bytes cannot be sent
-// anyway and is left behind. The ready rows outside are found in one walk from the floor up.
+// anyway and is left behind. The ready rows outside are found in one walk from the floor up. OFFSET 0
+// keeps the sub-select as it is, so that each payload is turned into text once.
 const selectBatch = `
 WITH others AS MATERIALIZED (
     SELECT e.aggregate_type, e.aggregate_id, min(e.id) AS first
@@ -87,13 +104,12 @@ WITH others AS MATERIALIZED (
       AND e.id >= $2 AND e.id < (SELECT max(id) FROM unnest($1::bigint[]) AS held (id))
       AND e.id NOT IN (SELECT unnest($1::bigint[]))
     GROUP BY e.aggregate_type, e.aggregate_id
-), held AS MATERIALIZED (
-    SELECT *, payload::text AS body FROM orders.outbox WHERE id = ANY($1)
 )
 SELECT o.id, o.event_id, o.aggregate_type, o.aggregate_id, o.event_type, o.event_version,
        CASE WHEN octet_length(o.body) <= $3 THEN o.body END, octet_length(o.body),
        o.tenant_id, o.traceparent, o.created_at, o.attempt_count
-FROM held o LEFT JOIN others USING (aggregate_type, aggregate_id)
+FROM (SELECT *, payload::text AS body FROM orders.outbox WHERE id = ANY($1) OFFSET 0) AS o
+     LEFT JOIN others USING (aggregate_type, aggregate_id)
 WHERE coalesce(least(others.first,
                      (SELECT w.id FROM orders.outbox w
                       WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
@@ -117,10 +133,32 @@ type Claimer struct {
 	pool  *pgxpool.Pool
 	lease time.Duration // 0 = mode tx
 	floor *floor
+	// careful is until when claims ask of every row whether something holds it up, in Unix
+	// nanoseconds. To ask costs more than all the rest, and mostly nothing is held up.
+	careful atomic.Int64
 }
 
+// carefulFor is how long claims ask after a row that was held up has been met.
+const carefulFor = 10 * time.Second
+
 // Claim takes up to limit rows. It returns an empty claim, which holds nothing, when there are none.
-func (c *Claimer) Claim(ctx context.Context, limit int) (_ *Claim, err error) {
+func (c *Claimer) Claim(ctx context.Context, limit int) (*Claim, error) {
+	careful := time.Now().UnixNano() < c.careful.Load()
+	held, err := c.claim(ctx, limit, careful)
+	if err != nil || len(held.Events) == len(held.ids) {
+		return held, err
+	}
+	c.careful.Store(time.Now().Add(carefulFor).UnixNano())
+	if len(held.Events) > 0 || careful {
+		return held, nil
+	}
+	if _, err := held.Settle(ctx, c.pool, nil, 0); err != nil { // gives them back
+		return nil, err
+	}
+	return c.claim(ctx, limit, true)
+}
+
+func (c *Claimer) claim(ctx context.Context, limit int, careful bool) (_ *Claim, err error) {
 	tx, err := c.pool.Begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -132,7 +170,7 @@ func (c *Claimer) Claim(ctx context.Context, limit int) (_ *Claim, err error) {
 		}
 	}()
 	floor, full := c.floor.value()
-	if held.ids, err = lockRows(ctx, tx, limit, floor); err != nil {
+	if held.ids, err = lockRows(ctx, tx, limit, floor, careful); err != nil {
 		return nil, err
 	}
 	if full {
@@ -176,7 +214,7 @@ const maxBatchBytes = 4 << 20
 // lockRows runs the first statement for both kinds of rows. Rows that are due get at most half of
 // the batch, and the whole only if no others are there, so that a crowd of failing ones cannot keep
 // fresh ones waiting.
-func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64) (ids []int64, err error) {
+func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, careful bool) (ids []int64, err error) {
 	bytes := 0
 	lock := func(statement string, limit int) error {
 		if limit == 0 || bytes > maxBatchBytes {
@@ -200,7 +238,11 @@ func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64) (ids []int
 	if err := lock(selectDue, limit/2); err != nil {
 		return nil, err
 	}
-	if err := lock(selectReady, limit-len(ids)); err != nil {
+	ready := selectReady
+	if careful {
+		ready = selectUnblocked
+	}
+	if err := lock(ready, limit-len(ids)); err != nil {
 		return nil, err
 	}
 	if len(ids) == 0 {

@@ -45,7 +45,7 @@ func (r *Relay) listenSession(ctx context.Context, up func()) error {
 	}
 	up()
 	for {
-		r.wakeUp()
+		hint(r.wake)
 		if err := waitForNotification(ctx, conn); err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -70,13 +70,5 @@ func waitForNotification(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil {
 			return err
 		}
-	}
-}
-
-// wakeUp tells the session that there may be something to do. Many wake-ups are as good as one.
-func (r *Relay) wakeUp() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
 	}
 }

@@ -94,7 +94,7 @@ func newRelay(config Config, pool *pgxpool.Pool, log *slog.Logger, m *metrics) *
 	}
 	return &Relay{
 		pool: pool, claimer: claimer, batch: config.Batch, poll: config.Poll, maxAttempts: config.MaxAttempts,
-		wake: make(chan struct{}, 1), log: log, metrics: m,
+		wake: make(chan struct{}, 1), backlog: make(chan struct{}, 1), turn: make(chan struct{}, 1), log: log, metrics: m,
 		open: func(ctx context.Context) (Transport, error) {
 			return openRabbitMQ(ctx, config.AMQPURL, config.PublishTimeout, config.Batch)
 		},
@@ -102,9 +102,10 @@ func newRelay(config Config, pool *pgxpool.Pool, log *slog.Logger, m *metrics) *
 }
 
 const (
-	// idleMargin is how much longer than its publishing a transaction may wait for its relay.
+	// idleMargin is how much longer than its publishing a transaction may wait for its relay: mostly
+	// for its turn.
 	idleMargin = 5 * time.Second
-	// leaseMargin is what a lease has to outlast besides the publishing: loading and settling.
+	// leaseMargin is what a lease has to outlast besides the publishing: loading, its turn, settling.
 	leaseMargin = 2*databaseTimeout + 5*time.Second
 )
 
@@ -150,7 +151,7 @@ func once(ctx context.Context, config Config, r *Relay) error {
 		return fmt.Errorf("no answer from %s within %v: %w", config.AMQPURL, service.OneShotTimeout, err)
 	}
 	defer transport.Close()
-	done, err := r.publishBatch(ctx, transport, r.batch, r.batch)
+	done, err := r.publishBatch(ctx, transport, r.batch)
 	if err == nil && done.Failed > 0 {
 		err = fmt.Errorf("%d of %d events not published, they stay in the outbox", done.Failed, done.Published+done.Failed)
 	}

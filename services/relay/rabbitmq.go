@@ -21,7 +21,7 @@ import (
 
 // rabbit is a Transport: one connection with one channel in confirm mode.
 type rabbit struct {
-	conn    *amqp.Connection
+	conn    *rabbitmq.Conn
 	ch      *amqp.Channel
 	returns chan amqp.Return
 	// returned are the message ids of returns taken from the channel, whose confirm has not come yet.
@@ -59,7 +59,7 @@ func openRabbitMQ(ctx context.Context, u rabbitmq.URL, timeout time.Duration, in
 }
 
 func (r *rabbit) Broken() <-chan struct{} { return r.broken }
-func (r *rabbit) Close()                  { rabbitmq.Close(r.conn) }
+func (r *rabbit) Close()                  { r.conn.Close() }
 
 // sent is an event under way.
 type sent struct {
@@ -82,22 +82,18 @@ func (r *rabbit) Publish(ctx context.Context, batch []Event, window int) ([]erro
 	l := newLanes(batch)
 	var underWay []sent
 	for {
-		for len(underWay) < window && time.Since(started) < r.timeout/2 {
-			i, ok := l.next()
-			if !ok {
-				break
+		err := r.conn.Together(func() (err error) {
+			for len(underWay) < window && err == nil && time.Since(started) < r.timeout/2 {
+				i, ok := l.next()
+				if !ok {
+					break
+				}
+				underWay, err = r.sendNext(ctx, l, i, underWay)
 			}
-			confirm, err := r.send(ctx, batch[i])
-			if attempt := (*attemptError)(nil); errors.As(err, &attempt) {
-				l.done(i, attempt)
-				continue
-			}
-			if err != nil {
-				return r.giveUp(l, underWay, fmt.Errorf("publish: %w", err))
-			}
-			l.results[i] = errUnknown
-			underWay = append(underWay, sent{i, time.Now(), confirm})
-			crash.At(crash.RelayMidBatch, batch[i].AggregateID)
+			return err
+		})
+		if err != nil {
+			return r.giveUp(l, underWay, fmt.Errorf("publish: %w", err))
 		}
 		if len(underWay) == 0 {
 			return l.results, nil
@@ -108,6 +104,21 @@ func (r *rabbit) Publish(ctx context.Context, batch []Event, window int) ([]erro
 		l.done(underWay[0].index, r.fate(batch[underWay[0].index], underWay[0].confirm))
 		underWay = underWay[1:]
 	}
+}
+
+// sendNext sends the batch's event i and adds it to those under way, unless it is one that cannot be sent.
+func (r *rabbit) sendNext(ctx context.Context, l *lanes, i int, underWay []sent) ([]sent, error) {
+	confirm, err := r.send(ctx, l.batch[i])
+	if attempt := (*attemptError)(nil); errors.As(err, &attempt) {
+		l.done(i, attempt)
+		return underWay, nil
+	}
+	if err != nil {
+		return underWay, err
+	}
+	l.results[i] = errUnknown
+	crash.At(crash.RelayMidBatch, l.batch[i].AggregateID)
+	return append(underWay, sent{i, time.Now(), confirm}), nil
 }
 
 const (

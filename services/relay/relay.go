@@ -22,7 +22,8 @@ import (
 //
 // A row is marked only by the relay that holds it, and only after the broker has it. Rows are
 // claimed by state (pending), never by "last id seen": a lower id can be committed after a higher
-// one. Claiming is in claim.go and settling in settle.go; the walk goes on to rabbitmq.go.
+// one. Claiming is in claim.go and settling in settle.go; the walk goes on to rabbitmq.go. That two
+// batches can be under way at once, in different steps, is in hands.go.
 
 // Relay moves events from the outbox to a transport.
 type Relay struct {
@@ -36,10 +37,11 @@ type Relay struct {
 	log         *slog.Logger
 	metrics     *metrics
 
-	connected atomic.Bool
-	// Only the session's goroutine uses these.
-	oneByOne    bool // a session ended because of one event, and it is not known yet which
-	unconfirmed bool // events without a confirm have been told of, and nothing has been confirmed since
+	connected   atomic.Bool
+	backlog     chan struct{} // a hint for the second hand that a batch was full
+	turn        chan struct{} // holds a token while somebody publishes, who alone uses these:
+	oneByOne    bool          // a session ended because of one event, and it is not known yet which
+	unconfirmed bool          // events without a confirm have been told of, and nothing has been confirmed since
 }
 
 // Ready tells whether database and broker can be used.
@@ -62,27 +64,15 @@ func (r *Relay) session(ctx context.Context, up func()) error {
 	}
 	defer transport.Close()
 	defer r.connected.Store(false)
-	for limit := 1; ctx.Err() == nil; {
-		window := r.batch
-		if r.oneByOne {
-			window = 1
-		}
-		done, err := r.publishBatch(ctx, transport, limit, window)
-		if channel := (*channelError)(nil); errors.As(err, &channel) {
-			r.oneByOne = true
-		}
+	for ctx.Err() == nil {
+		done, err := r.publishBatch(ctx, transport, 1)
 		if err != nil {
 			return err
 		}
 		r.connected.Store(true)
 		up()
-		if answered := done.Published+done.Failed > 0; answered && limit < r.batch {
-			limit = r.batch // the probe has passed: the broker answers, whatever it says
-			continue
-		}
-		if done.Published > 0 {
-			r.oneByOne = false
-			continue // there is probably more
+		if done.Published+done.Failed > 0 {
+			return r.publishOn(ctx, transport) // the broker answers, whatever it says
 		}
 		if err := r.idle(ctx, transport); err != nil {
 			return err
@@ -111,18 +101,16 @@ const databaseTimeout = 5 * time.Second
 
 // publishBatch takes up to limit rows through claim, publish and settle. Its error ends the session;
 // what had been confirmed by then has been marked all the same.
-func (r *Relay) publishBatch(ctx context.Context, transport Transport, limit, window int) (Settled, error) {
+func (r *Relay) publishBatch(session context.Context, transport Transport, limit int) (Settled, error) {
 	// A stop request must not cut a batch in half: what has been sent should also be marked.
-	ctx = context.WithoutCancel(ctx)
+	ctx := context.WithoutCancel(session)
 	claim, err := r.claim(ctx, limit)
 	if err != nil || len(claim.ids) == 0 {
 		return Settled{}, err
 	}
 	crash.At(crash.RelayAfterClaim, orderIDs(claim.Events)...)
 
-	started := time.Now()
-	results, broken := transport.Publish(ctx, claim.Events, window)
-	r.tell(claim.Events, results, time.Since(started))
+	results, broken := r.publish(session, transport, claim.Events)
 	crash.At(crash.RelayAfterPublish, orderIDs(confirmed(claim.Events, results))...)
 
 	settling, cancel := context.WithTimeout(ctx, databaseTimeout)

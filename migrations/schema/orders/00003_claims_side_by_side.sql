@@ -1,0 +1,19 @@
+-- What makes claims cheap for each other, and marks cheap: several relays, or the two hands of one.
+
+-- +goose Up
+
+-- "Is an event of this aggregate leased?", asked for ready rows once something was found held up. In
+-- claim mode tx the index is empty.
+CREATE INDEX outbox_leased_of_aggregate ON orders.outbox (aggregate_type, aggregate_id, id)
+    WHERE published_at IS NULL AND dead_lettered_at IS NULL AND locked_until IS NOT NULL;
+
+-- A mark writes a second entry for its row into both of these (no update of published_at can be HOT:
+-- it is in the predicates of the indexes above). Half-full pages have room for it, full ones split.
+ALTER INDEX orders.outbox_pkey         SET (fillfactor = 50);
+ALTER INDEX orders.event_id_is_unique  SET (fillfactor = 50);
+
+-- +goose Down
+
+ALTER INDEX orders.event_id_is_unique  RESET (fillfactor);
+ALTER INDEX orders.outbox_pkey         RESET (fillfactor);
+DROP INDEX orders.outbox_leased_of_aggregate;
