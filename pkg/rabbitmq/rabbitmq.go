@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -34,8 +36,21 @@ func (u *URL) UnmarshalText(text []byte) error {
 			return fmt.Errorf("not a usable AMQP URL: there is no port %s", port)
 		}
 	}
+	for option, values := range parsed.Query() { // the library takes any
+		known, has := options[option]
+		if !has || known != nil && !known.MatchString(strings.Join(values, " ")) {
+			return fmt.Errorf("not a usable AMQP URL: there is no such option, or not with this value: %.40q", option)
+		}
+	}
 	u.raw = string(text)
 	return nil
+}
+
+// options are those the client library has, with their values where it does not look at them itself.
+var options = map[string]*regexp.Regexp{
+	"certfile": nil, "keyfile": nil, "cacertfile": nil, "server_name_indication": nil,
+	"auth_mechanism": regexp.MustCompile(`^(?i:plain|amqplain|external)( (?i:plain|amqplain|external))*$`),
+	"heartbeat":      nil, "connection_timeout": nil, "channel_max": nil,
 }
 
 // String is the URL with its password masked.

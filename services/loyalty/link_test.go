@@ -5,20 +5,35 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
-// link is a network path to the broker that a test can cut, without a word to either end.
+// link is a network path to a server that a test can cut, or make swallow everything, without a word
+// to either end.
 type link struct {
-	url string // of the broker, over this path
+	url string // of the server, over this path
 
 	mu    sync.Mutex
-	conns []net.Conn
+	conns []*end
 }
 
-func (s stage) link(t *testing.T) *link {
+// end is one end of a connection over the path.
+type end struct {
+	net.Conn
+	mute atomic.Bool // what is written disappears
+}
+
+func (e *end) Write(p []byte) (int, error) {
+	if e.mute.Load() {
+		return len(p), nil
+	}
+	return e.Conn.Write(p)
+}
+
+func newLink(t *testing.T, to string) *link {
 	t.Helper()
-	broker, err := url.Parse(s.AMQPURL)
+	server, err := url.Parse(to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,20 +43,21 @@ func (s stage) link(t *testing.T) *link {
 	}
 	l := &link{}
 	t.Cleanup(func() { _ = listener.Close(); l.cut() })
-	target := broker.Host
-	broker.Host = listener.Addr().String()
-	l.url = broker.String()
+	target := server.Host
+	server.Host = listener.Addr().String()
+	l.url = server.String()
 	go func() {
 		for {
-			near, err := listener.Accept()
+			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			far, err := net.Dial("tcp", target)
+			service, err := net.Dial("tcp", target)
 			if err != nil {
-				_ = near.Close()
+				_ = client.Close()
 				continue
 			}
+			near, far := &end{Conn: client}, &end{Conn: service}
 			l.mu.Lock()
 			l.conns = append(l.conns, near, far)
 			l.mu.Unlock()
@@ -65,4 +81,13 @@ func (l *link) cut() {
 		_ = c.Close()
 	}
 	l.conns = nil
+}
+
+// mute makes every connection swallow what is sent, in both directions; new ones work.
+func (l *link) mute() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		c.mute.Store(true)
+	}
 }

@@ -36,6 +36,7 @@ func TestWhatBecomesOfAMessage(t *testing.T) {
 		{"a fraction", func(m *amqp.Publishing) { m.Body = []byte(`{"orderId":1,"customerId":101,"totalKzt":1.5}`) }, parked},
 		{"no message id", func(m *amqp.Publishing) { m.MessageId = "" }, parked},
 		{"a message id that is no UUID", func(m *amqp.Publishing) { m.MessageId = "17" }, parked},
+		{"the nil UUID as message id", func(m *amqp.Publishing) { m.MessageId = "00000000-0000-0000-0000-000000000000" }, parked},
 		{"an unknown type", func(m *amqp.Publishing) { m.Type = "order.eaten" }, parked},
 		{"a version from the future", func(m *amqp.Publishing) { m.Headers = amqp.Table{"x-event-version": int64(99)} }, parked},
 		{"a version that is no number", func(m *amqp.Publishing) { m.Headers = amqp.Table{"x-event-version": "one"} }, parked},

@@ -30,7 +30,7 @@ func read(d amqp.Delivery) delivery {
 
 func decode(d amqp.Delivery) (Message, error) {
 	id, err := uuid.Parse(d.MessageId)
-	if err != nil {
+	if err != nil || id == uuid.Nil { // the nil UUID means "no id": two such messages are not copies of one
 		return Message{}, fmt.Errorf("%w: message id %q is not a UUID", events.ErrMalformed, d.MessageId)
 	}
 	version, err := eventVersion(d.Headers)

@@ -52,10 +52,15 @@ func newMetrics() *metrics {
 	return m
 }
 
+// oldestOrder bounds the latencies that are believed. An event time before that was typed, and one of
+// the year 1 would spoil the sum for good.
+const oldestOrder = 365 * 24 * time.Hour
+
 // observeAward notes how long after its order's commit the award of a delivery came.
 func (m *metrics) observeAward(d delivery) {
 	text, _ := d.Headers["x-event-time"].(string)
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil { // without the header there is nothing to measure
-		m.awardLatency.Observe(max(0, time.Since(at).Seconds())) // below 0: two clocks
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if latency := time.Since(at); err == nil && latency < oldestOrder {
+		m.awardLatency.Observe(max(0, latency.Seconds())) // below 0: two clocks
 	}
 }

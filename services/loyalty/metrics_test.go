@@ -22,13 +22,15 @@ func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
 	awarded, malformed, failing := placed(1), placed(2), placed(3)
 	awarded.Headers = amqp.Table{"x-event-time": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano)}
 	malformed.Body = nil
-	s.publish(t, awarded, awarded, malformed, failing)
+	ancient := placed(4)
+	ancient.Headers = amqp.Table{"x-event-time": "0001-01-01T00:00:00Z"} // counts, but not as a latency
+	s.publish(t, awarded, awarded, ancient, malformed, failing)
 	lab.Poll(t, 2*awaitLimit, "both dead", func() (bool, error) { // six attempts take 15 s
 		return lab.Ready(t, s.ch, topology.DeadLetterQueue) == 2, nil
 	})
 	for _, pattern := range []string{
-		`loyalty_consumed_total 9`, `loyalty_awarded_total 1`, `loyalty_duplicates_total 1`, `loyalty_rejected_total 1`,
-		`loyalty_retried_total 5`, `loyalty_dead_total 1`, `loyalty_batch_size_sum 9`, `loyalty_handle_seconds_count \d+`,
+		`loyalty_consumed_total 10`, `loyalty_awarded_total 2`, `loyalty_duplicates_total 1`, `loyalty_rejected_total 1`,
+		`loyalty_retried_total 5`, `loyalty_dead_total 1`, `loyalty_batch_size_sum 10`, `loyalty_handle_seconds_count \d+`,
 		`loyalty_award_latency_seconds_count 1`, `loyalty_award_latency_seconds_sum 60\.\d+`,
 		`loyalty_queue_depth 0`, `loyalty_dlq_depth 2`,
 	} {

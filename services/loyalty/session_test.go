@@ -21,7 +21,7 @@ func (s stage) awaitConsumers(t *testing.T, n int) {
 func TestAllConsumersComeBackFromALostConnection(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	path := s.link(t)
+	path := newLink(t, s.AMQPURL)
 	var services []*lab.Running
 	for range 3 {
 		services = append(services, s.loyalty(t, "AMQP_URL", path.url))
@@ -48,7 +48,7 @@ func TestAllConsumersComeBackFromALostConnection(t *testing.T) {
 func TestAfterALostConnectionOneMessageIsInHand(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	path := s.link(t)
+	path := newLink(t, s.AMQPURL)
 	r := s.loyalty(t, "AMQP_URL", path.url)
 	s.widen(t)
 	path.cut()
@@ -102,5 +102,24 @@ func TestAConsumerThatTimedOutComesBack(t *testing.T) {
 				t.Errorf("%d in the DLQ", n)
 			}
 		})
+	}
+}
+
+// All connections to the database go silent, as behind a firewall that has forgotten them. New ones would work, but a
+// pool hands out old ones first. The message in hand is given back uncounted, and awarded once the silence is noticed.
+func TestAPoolOfSilentConnectionsIsLeft(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	path := newLink(t, s.LoyaltyURL)
+	r := s.loyalty(t, "DATABASE_URL", path.url+"&pool_min_conns=8&pool_max_conns=8")
+	lab.AwaitOne(t, s.db, 8, `SELECT count(*) FROM pg_stat_activity WHERE usename = 'loyalty_app' AND datname = current_database()`)
+	path.mute()
+	s.publish(t, placed(1))
+	lab.Poll(t, 2*awaitLimit, "awarded", func() (bool, error) {
+		return lab.One[int64](t, s.db, countAwards) == 1, nil
+	})
+	s.awaitIdle(t, r)
+	if n := lab.Ready(t, s.ch, topology.DeadLetterQueue); n != 0 {
+		t.Errorf("%d in the DLQ", n)
 	}
 }

@@ -230,7 +230,7 @@ func TestWrongConfigurationIsFoundBeforeAnyConnection(t *testing.T) {
 	good := map[string]string{"DATABASE_URL": "postgres://u:secret@127.0.0.1:1/d", "AMQP_URL": "amqp://u:secret@127.0.0.1:1/"}
 	lab.EachIsRefused(t, run, good, map[string][]string{
 		"DATABASE_URL":          {"", "nonsense", "mysql://h/d"},
-		"AMQP_URL":              {"", "nonsense", "http://h/", "amqp://u:secret@h:x/", "amqp://u:secret@h:99999/"},
+		"AMQP_URL":              {"", "nonsense", "http://h/", "amqp://u:secret@h:x/", "amqp://u:secret@h:99999/", "amqp://u:secret@h/?patience=1", "amqp://u:secret@h/?auth_mechanism=smile"},
 		"RELAY_BATCH":           {"0", "-1", "x", "10001"},
 		"RELAY_POLL":            {"0s", "x", "5"},
 		"RELAY_PUBLISH_TIMEOUT": {"0s", "-1s", "1000h"},
