@@ -22,7 +22,7 @@ const (
 	OrdersBeforeCommit  Point = "orders.before-commit"  // order and event written, not committed
 	OrdersAfterCommit   Point = "orders.after-commit"   // committed, the client has no reply yet
 	RelayAfterClaim     Point = "relay.after-claim"     // rows locked, nothing published
-	RelayMidBatch       Point = "relay.mid-batch"       // one more event sent, confirms not awaited; hit once per event
+	RelayMidBatch       Point = "relay.mid-batch"       // events sent, confirms not awaited; hit once for each event
 	RelayAfterPublish   Point = "relay.after-publish"   // the broker has confirmed, the rows are not marked
 	RelayAfterMark      Point = "relay.after-mark"      // the rows are marked and committed
 	LoyaltyBeforeCommit Point = "loyalty.before-commit" // ledger and inbox rows written, not committed

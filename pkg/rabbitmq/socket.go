@@ -21,14 +21,15 @@ type socket struct {
 	mu        sync.Mutex // for writing
 	gathering bool
 	gathered  []byte
+	failed    error // of a write: nothing may follow, the other side would read on in the middle of a frame
 }
 
-// gatherSize is how many bytes are written together at most: about 40 small messages.
+// gatherSize is after how many bytes they are written: about 40 small messages.
 const gatherSize = 16 << 10
 
 // Together gathers what send writes to the connection, so that it goes out in few writes instead of
-// one for each message. Everything has been written when it returns; its error is send's, or that of
-// a write, after which the connection is of no use.
+// one for each message. Without an error everything has been written when it returns. The error is
+// send's, or that of a write, after which the connection is of no use.
 func (c *Conn) Together(send func() error) error {
 	c.socket.gather()
 	err := send()
@@ -64,17 +65,17 @@ func (s *socket) Write(p []byte) (int, error) {
 }
 
 func (s *socket) writeGathered() error {
-	if len(s.gathered) == 0 {
-		return nil
+	if s.failed != nil || len(s.gathered) == 0 {
+		return s.failed
 	}
 	if !s.farewell.Load() {
 		if err := s.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 			return err
 		}
 	}
-	_, err := s.Conn.Write(s.gathered)
+	_, s.failed = s.Conn.Write(s.gathered)
 	s.gathered = s.gathered[:0]
-	return err
+	return s.failed
 }
 
 // SetDeadline is called by the library to clear the deadline after the handshake, and for the farewell.

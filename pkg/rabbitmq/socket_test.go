@@ -91,3 +91,27 @@ func TestTogetherTellsOfAFailedWrite(t *testing.T) {
 		t.Error("a write that failed was not told")
 	}
 }
+
+// Half a frame may have gone out: what followed it would be read as its second half.
+func TestNothingFollowsAFailedWrite(t *testing.T) {
+	t.Parallel()
+	s, arrived := pipe(t)
+	if err := s.SetDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(s, "x"); err == nil {
+		t.Fatal("no deadline")
+	}
+	if err := s.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(s, "y"); err == nil {
+		t.Error("written after a failure")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after, more := <-arrived; more {
+		t.Errorf("%q arrived", after)
+	}
+}

@@ -16,7 +16,7 @@ import (
 // orders would otherwise drown in its own transcript.
 const logLinesPerStep = 8
 
-// logLineWidth is where a service's line is cut, in characters: a batch of 500 names 500 events.
+// logLineWidth is where a service's line is cut, in characters: a batch of 1,000 names 1,000 events.
 const logLineWidth = 150
 
 // proseWidth is where narration is folded, in characters.

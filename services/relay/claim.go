@@ -20,11 +20,12 @@ import (
 // receivers that take long. Each mode respects the other's claims.
 //
 // The rule is that events of one aggregate leave in the order of their ids, however many relays
-// there are. It takes two statements, and the second must be a new one, with a new snapshot
+// there are. It takes two statements. The first locks rows, and asks whether something holds them up
+// only while that happens at all. The second decides, and must be a new one, with a new snapshot
 // (READ COMMITTED): a row lock is taken after the snapshot, so the first can lock a row while an
-// earlier one of its aggregate has meanwhile failed, or is held by a peer and passed over. What the
-// second finds behind such a row is dropped. A claim decides on what is pending, never on what a
-// peer seems to hold (docs/decisions, order per aggregate).
+// earlier one of its aggregate has failed, or is held by a peer and passed over. What the second
+// finds behind such a row is dropped. It decides on what is pending, never on what a peer seems to
+// hold (docs/decisions, order per aggregate).
 
 // The statements are put together from a few conditions, so that each stands once.
 const (
@@ -51,12 +52,12 @@ const (
        LIMIT 1`
 
 	// firstReady ends one that finds the lowest ready row of o's aggregate, firstLeased one that finds
-	// the lowest with a live lease.
+	// the lowest with a lease, live or not.
 	firstReady = `FROM orders.outbox e
        WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND coalesce(e.retry_at, '-infinity') = '-infinity'
          AND ` + fromFloor
 	firstLeased = `FROM orders.outbox e
-       WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND e.locked_until >= now()
+       WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND e.locked_until IS NOT NULL
          AND ` + fromFloor
 )
 
@@ -90,7 +91,7 @@ FOR UPDATE OF o SKIP LOCKED`
 // earlier row waits or is leased. A run of such rows, however long, does not fill the batch then.
 const selectUnblocked = ready + `
   AND coalesce((SELECT w.id ` + firstWaiting + `), o.id) >= o.id
-  AND (SELECT e.id ` + firstLeased + `) IS NULL` + inOrder
+  AND coalesce((SELECT e.locked_until ` + firstLeased + `), '-infinity') < now()` + inOrder
 
 // selectBatch is the second statement: of the rows just locked, $1, those below the first pending
 // row of their aggregate that is not among them, whole. A payload above $3 bytes cannot be sent
@@ -124,6 +125,7 @@ type Claim struct {
 	Events []Event
 
 	ids   []int64    // all rows held, also those that did not make it into Events
+	full  bool       // there was no room for more
 	tx    pgx.Tx     // mode tx: what holds them
 	token *uuid.UUID // mode lease: what they carry
 }
@@ -170,7 +172,7 @@ func (c *Claimer) claim(ctx context.Context, limit int, careful bool) (_ *Claim,
 		}
 	}()
 	floor, full := c.floor.value()
-	if held.ids, err = lockRows(ctx, tx, limit, floor, careful); err != nil {
+	if held.ids, held.full, err = lockRows(ctx, tx, limit, floor, careful); err != nil {
 		return nil, err
 	}
 	if full {
@@ -214,7 +216,7 @@ const maxBatchBytes = 4 << 20
 // lockRows runs the first statement for both kinds of rows. Rows that are due get at most half of
 // the batch, and the whole only if no others are there, so that a crowd of failing ones cannot keep
 // fresh ones waiting.
-func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, careful bool) (ids []int64, err error) {
+func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, careful bool) (ids []int64, full bool, err error) {
 	bytes := 0
 	lock := func(statement string, limit int) error {
 		if limit == 0 || bytes > maxBatchBytes {
@@ -235,20 +237,22 @@ func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, careful bo
 		}
 		return nil
 	}
-	if err := lock(selectDue, limit/2); err != nil {
-		return nil, err
-	}
 	ready := selectReady
 	if careful {
 		ready = selectUnblocked
 	}
+	if err := lock(selectDue, limit/2); err != nil {
+		return nil, false, err
+	}
 	if err := lock(ready, limit-len(ids)); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(ids) == 0 {
-		return ids, lock(selectDue, limit)
+		if err := lock(selectDue, limit); err != nil {
+			return nil, false, err
+		}
 	}
-	return ids, nil
+	return ids, len(ids) == limit || bytes > maxBatchBytes, nil
 }
 
 const takeLease = `

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,9 +29,6 @@ func (r *Relay) firstHand(ctx context.Context, transport Transport) error {
 		if err != nil {
 			return err
 		}
-		if done.Published == r.batch {
-			hint(r.backlog)
-		}
 		if done.Published > 0 {
 			continue // there is probably more
 		}
@@ -41,7 +39,8 @@ func (r *Relay) firstHand(ctx context.Context, transport Transport) error {
 	return nil
 }
 
-// secondHand helps while batches are full. Otherwise it would only make them smaller.
+// secondHand publishes a batch for each full one that went out before it: there is probably another.
+// Without a backlog it would only make batches smaller.
 func (r *Relay) secondHand(ctx context.Context, transport Transport) error {
 	for {
 		select {
@@ -49,13 +48,10 @@ func (r *Relay) secondHand(ctx context.Context, transport Transport) error {
 			return nil
 		case <-r.backlog:
 		}
-		for full := true; full && ctx.Err() == nil; {
-			done, err := r.publishBatch(ctx, transport, r.batch)
-			if err != nil {
-				return err
-			}
-			full = done.Published == r.batch
+		if _, err := r.publishBatch(ctx, transport, r.batch); err != nil {
+			return err
 		}
+		hint(r.wake) // the first hand may have found nothing but what is behind these events
 	}
 }
 
@@ -64,31 +60,39 @@ func (r *Relay) secondHand(ctx context.Context, transport Transport) error {
 const turnTimeout = 2 * time.Second
 
 // publish sends a batch when the other hand is not sending one, and says what became of it. The
-// batch is not sent if its turn does not come in time, or if the session is over by then.
-func (r *Relay) publish(session context.Context, transport Transport, batch []Event) ([]error, error) {
-	notSent := make([]error, len(batch))
-	for i := range notSent {
-		notSent[i] = errNotSent
+// batch is not sent if its turn does not come in time, or if the session is over by then: the turn
+// in which a session breaks is never passed on.
+func (r *Relay) publish(session context.Context, transport Transport, batch []Event) (results []error, err error) {
+	results = make([]error, len(batch))
+	for i := range results {
+		results[i] = errNotSent
 	}
 	select {
 	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case <-session.Done():
+		return results, nil
 	case <-time.After(turnTimeout):
-		return notSent, nil
+		r.log.Debug(fmt.Sprintf("given back %d: the broker is slow", len(batch)))
+		return results, nil
 	}
+	defer func() {
+		if err == nil {
+			<-r.turn
+		}
+	}()
 	if session.Err() != nil {
-		return notSent, nil
+		return results, nil
 	}
 	window := r.batch
 	if r.oneByOne {
 		window = 1
 	}
 	started := time.Now()
-	results, err := transport.Publish(context.WithoutCancel(session), batch, window)
+	results, err = transport.Publish(context.WithoutCancel(session), batch, window)
 	r.tell(batch, results, time.Since(started))
 	if channel := (*channelError)(nil); errors.As(err, &channel) {
 		r.oneByOne = true
-	} else if len(confirmed(batch, results)) > 0 {
+	} else if len(batch) > 1 && len(confirmed(batch, results)) > 0 { // the probe alone says nothing of the others
 		r.oneByOne = false
 	}
 	return results, err

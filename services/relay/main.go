@@ -102,10 +102,11 @@ func newRelay(config Config, pool *pgxpool.Pool, log *slog.Logger, m *metrics) *
 }
 
 const (
-	// idleMargin is how much longer than its publishing a transaction may wait for its relay: mostly
-	// for its turn.
+	// idleMargin is how much longer than its publishing a transaction may wait for its relay: 2 s for
+	// its turn, and 2 s until a stuck write and a silent session are given up.
 	idleMargin = 5 * time.Second
-	// leaseMargin is what a lease has to outlast besides the publishing: loading, its turn, settling.
+	// leaseMargin is what a lease has to outlast besides the publishing: loading and settling
+	// (databaseTimeout each), and as in idleMargin.
 	leaseMargin = 2*databaseTimeout + 5*time.Second
 )
 

@@ -124,7 +124,7 @@ func TestEventsOfAnAggregateArriveInOrder(t *testing.T) {
 		{"tx/bad days", 50, 0, "tx", 60, 20, func(t Transport) Transport { return flaky{t} }},
 		{"lease/bad days", 50, 0, "lease", 60, 20, func(t Transport) Transport { return flaky{t} }},
 		{"tx/hot aggregates", 500, time.Second, "tx", 5000, 10, nil},
-		{"lease/hot aggregates", 500, time.Second, "lease", 1000, 10, nil},
+		{"lease/hot aggregates", 500, time.Second, "lease", 5000, 10, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -202,19 +202,24 @@ func assertOrder(t *testing.T, db *pgxpool.Pool, tap *lab.Tap, events int) {
 
 const awaitLimit = 30 * time.Second
 
-// Rows behind one that waits for its retry, however many, neither fill the batch nor are published.
-func TestARunBehindAWaitingHeadHoldsNobodyElseUp(t *testing.T) {
+// Rows behind one that waits for its retry, or is another relay's, however many, neither fill the batch nor are published.
+func TestARunBehindAHeadHoldsNobodyElseUp(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"tx", "lease"} {
-		t.Run(mode, func(t *testing.T) {
+	for _, c := range []struct{ mode, head, is string }{
+		{"tx", "waiting", `retry_at = now() + interval '1 hour', attempt_count = 1`},
+		{"lease", "waiting", `retry_at = now() + interval '1 hour', attempt_count = 1`},
+		{"tx", "leased", `locked_until = now() + interval '1 hour', lock_token = gen_random_uuid()`},
+		{"lease", "leased", `locked_until = now() + interval '1 hour', lock_token = gen_random_uuid()`},
+	} {
+		t.Run(c.mode+"/"+c.head, func(t *testing.T) {
 			t.Parallel()
 			l := lab.ForTest(t)
 			db := l.Owner(t)
 			lab.Exec(t, db, insertRun, 20_000, 1)
-			lab.Exec(t, db, `UPDATE orders.outbox SET retry_at = now() + interval '1 hour', attempt_count = 1 WHERE id = 1`)
+			lab.Exec(t, db, `UPDATE orders.outbox SET `+c.is+` WHERE id = 1`)
 			lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload)
 				SELECT 'customer', n::text, 'order.placed', '{}' FROM generate_series(1, 5000) n`)
-			runRelay(t, newTestRelay(t, l, settings{claim: mode, batch: 500}))
+			runRelay(t, newTestRelay(t, l, settings{claim: c.mode, batch: 500}))
 			lab.Poll(t, time.Minute, "the others published", func() (bool, error) {
 				return lab.One[int64](t, db, countPending+` AND aggregate_type = 'customer'`) == 0, nil
 			})

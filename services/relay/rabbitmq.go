@@ -82,6 +82,7 @@ func (r *rabbit) Publish(ctx context.Context, batch []Event, window int) ([]erro
 	l := newLanes(batch)
 	var underWay []sent
 	for {
+		before := len(underWay)
 		err := r.conn.Together(func() (err error) {
 			for len(underWay) < window && err == nil && time.Since(started) < r.timeout/2 {
 				i, ok := l.next()
@@ -94,6 +95,9 @@ func (r *rabbit) Publish(ctx context.Context, batch []Event, window int) ([]erro
 		})
 		if err != nil {
 			return r.giveUp(l, underWay, fmt.Errorf("publish: %w", err))
+		}
+		for _, s := range underWay[before:] {
+			crash.At(crash.RelayMidBatch, batch[s.index].AggregateID)
 		}
 		if len(underWay) == 0 {
 			return l.results, nil
@@ -117,7 +121,6 @@ func (r *rabbit) sendNext(ctx context.Context, l *lanes, i int, underWay []sent)
 		return underWay, err
 	}
 	l.results[i] = errUnknown
-	crash.At(crash.RelayMidBatch, l.batch[i].AggregateID)
 	return append(underWay, sent{i, time.Now(), confirm}), nil
 }
 

@@ -64,6 +64,10 @@ func (r *Relay) session(ctx context.Context, up func()) error {
 	}
 	defer transport.Close()
 	defer r.connected.Store(false)
+	select {
+	case <-r.turn: // kept by the session before, which broke
+	default:
+	}
 	for ctx.Err() == nil {
 		done, err := r.publishBatch(ctx, transport, 1)
 		if err != nil {
@@ -110,7 +114,14 @@ func (r *Relay) publishBatch(session context.Context, transport Transport, limit
 	}
 	crash.At(crash.RelayAfterClaim, orderIDs(claim.Events)...)
 
-	results, broken := r.publish(session, transport, claim.Events)
+	var results []error
+	var broken error
+	if len(claim.Events) > 0 { // if all are behind others, they are given back at once
+		results, broken = r.publish(session, transport, claim.Events)
+	}
+	if claim.full && len(confirmed(claim.Events, results)) > 0 {
+		hint(r.backlog)
+	}
 	crash.At(crash.RelayAfterPublish, orderIDs(confirmed(claim.Events, results))...)
 
 	settling, cancel := context.WithTimeout(ctx, databaseTimeout)

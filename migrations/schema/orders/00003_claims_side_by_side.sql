@@ -3,7 +3,8 @@
 -- +goose Up
 
 -- "Is an event of this aggregate leased?", asked for ready rows once something was found held up. In
--- claim mode tx the index is empty.
+-- claim mode tx the index is empty. In mode lease it makes taking a lease a write to all indexes of the
+-- row. Building it stops writers for as long as one look through the table takes.
 CREATE INDEX outbox_leased_of_aggregate ON orders.outbox (aggregate_type, aggregate_id, id)
     WHERE published_at IS NULL AND dead_lettered_at IS NULL AND locked_until IS NOT NULL;
 
