@@ -40,8 +40,12 @@ func (r *rig) vacuumUnder(ctx context.Context, s *site, name, set string) error 
 	if err := s.watchStatements(ctx); err != nil {
 		return err
 	}
+	settings := []string{`RESET (autovacuum_vacuum_scale_factor, autovacuum_vacuum_insert_scale_factor)`} // the migrations'
 	if set != "" {
-		if _, err := s.db.Exec(ctx, `ALTER TABLE orders.outbox SET (`+set+`)`); err != nil {
+		settings = append(settings, `SET (`+set+`)`)
+	}
+	for _, change := range settings {
+		if _, err := s.db.Exec(ctx, `ALTER TABLE orders.outbox `+change); err != nil {
 			return err
 		}
 	}
