@@ -46,9 +46,9 @@ func Usagef(format string, args ...any) error {
 	return UsageError{fmt.Errorf(format, args...)}
 }
 
-// gcPercent lets the heap grow fivefold between collections, unless GOGC says otherwise. The services
+// gcPercent lets the heap grow threefold between collections, unless GOGC says otherwise. The services
 // keep a few MB and throw away much more, so that Go's own setting collects all the time.
-const gcPercent = 400
+const gcPercent = 200
 
 // Run runs program with the process's own arguments and environment and returns its exit code. An
 // error becomes one line on standard error. The first SIGTERM or SIGINT asks the program to stop;

@@ -47,7 +47,7 @@ var parts = []part{
 type sizes struct {
 	events     int           // drained by the relay, once for each configuration
 	history    int           // drained in one go
-	slice      int           // the first and the last of them that are compared
+	slice      int           // how many of them are timed together
 	messages   int           // drained by loyalty
 	oneByOne   int           // drained by loyalty one at a time
 	steady     time.Duration // of placing orders at ordersPerSecond

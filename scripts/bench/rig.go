@@ -103,8 +103,12 @@ func (r *rig) inTurns(ways []way) (medians []float64, err error) {
 		}
 	}
 	for _, rates := range all {
-		slices.Sort(rates)
-		medians = append(medians, rates[len(rates)/2])
+		medians = append(medians, median(rates))
 	}
 	return medians, nil
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
 }

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -47,8 +46,7 @@ func (s *site) emptyClaim(ctx context.Context, n int) (ms float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	slices.Sort(each)
-	return each[len(each)/2], nil
+	return median(each), nil
 }
 
 // claimFromBottom is what an empty claim takes without the floor, in milliseconds: a relay that has just started has none.
@@ -69,6 +67,5 @@ func (s *site) claimFromBottom(ctx context.Context) (ms float64, err error) {
 		}
 		each = append(each, after-before)
 	}
-	slices.Sort(each)
-	return each[len(each)/2], nil
+	return median(each), nil
 }
