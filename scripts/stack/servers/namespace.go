@@ -68,10 +68,25 @@ func (p inRoot) run(ctx context.Context) (string, error) {
 	return out.String(), nil
 }
 
+// writeScript puts namespace.sh into the directory: a file and not `sh -c TEXT`, so that a list of processes stays readable.
+// It is there whole or not at all, since the other server of the pair may be starting from it just now: a shell that
+// meets an empty file ends at once, and has nothing to say.
+func writeScript(dir string) (path string, err error) {
+	file, err := os.CreateTemp(dir, "namespace-*.sh")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.Write(namespaceScript)
+	path = filepath.Join(dir, "namespace.sh")
+	if err := errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return path, os.Rename(file.Name(), path)
+}
+
 func (p inRoot) build(ctx context.Context) (*exec.Cmd, error) {
-	// A file and not `sh -c TEXT`, so that a list of processes stays readable.
-	script := filepath.Join(filepath.Dir(p.data), "namespace.sh")
-	if err := os.WriteFile(script, namespaceScript, 0o644); err != nil {
+	script, err := writeScript(filepath.Dir(p.data))
+	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, "sh", append([]string{script, p.root, p.data, p.mountpoint, p.user}, p.command...)...)
