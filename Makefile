@@ -52,7 +52,7 @@ test: ## Run all tests on servers of their own: make test PKG=./pkg/... TESTFLAG
 	@go run ./scripts/stack with -- $(GOTEST) $(TESTFLAGS) $(PKG)
 
 .PHONY: bench
-bench: ## Measure it on servers of its own (40 minutes; nothing else should run): make bench NAME=relay-drain
+bench: ## Measure it on servers of its own (half an hour; nothing else should run): make bench NAME=relay-drain
 	@go run ./scripts/bench $(NAME)
 
 .PHONY: sabotage

@@ -1,5 +1,5 @@
-// Package rabbitmq answers: how does a service reach its broker? It gives out plain amqp091-go
-// connections whose every wait is bounded, and leaves their use to the services. Automatic
+// Package rabbitmq answers: how does a service reach its broker? It gives out amqp091-go
+// connections whose every wait is bounded (socket.go), and leaves their use to the services. Automatic
 // recovery stays off: it keeps delivery tags of a dead channel alive, so that an acknowledgement
 // can hit another message (facts 2.2). A broken connection ends its session instead.
 package rabbitmq

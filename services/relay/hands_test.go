@@ -88,3 +88,30 @@ func TestTheNextBatchIsClaimedWhileOneIsPublished(t *testing.T) {
 		})
 	}
 }
+
+// After a session that ended because of one event, the probe of the next one is confirmed, and says
+// nothing of the events behind it: these go out one by one, until a batch of them has passed.
+func TestAProbeDoesNotEndTheSearchForAnOffender(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	lab.Exec(t, l.Owner(t), insertEvents, 3)
+	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
+	transport, err := r.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(transport.Close)
+	r.oneByOne = true
+	for _, c := range []struct {
+		limit, published int
+		searching        bool
+	}{{1, 1, true}, {100, 2, false}} {
+		done, err := r.publishBatch(t.Context(), transport, c.limit)
+		if err != nil || done.Published != c.published {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		if r.oneByOne != c.searching {
+			t.Errorf("after %d events: one by one = %v", c.published, r.oneByOne)
+		}
+	}
+}
