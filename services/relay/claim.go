@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,8 +19,8 @@ import (
 // receivers that take long. Each mode respects the other's claims.
 //
 // The rule is that events of one aggregate leave in the order of their ids, however many relays
-// there are. It takes two statements. The first locks rows, and asks whether something holds them up
-// only while that happens at all. The second decides, and must be a new one, with a new snapshot
+// there are. It takes two statements. The first locks rows; it has three forms, which differ in what
+// they look at, and in cost. The second decides, and must be a new one, with a new snapshot
 // (READ COMMITTED): a row lock is taken after the snapshot, so the first can lock a row while an
 // earlier one of its aggregate has failed, or is held by a peer and passed over. What the second
 // finds behind such a row is dropped. It decides on what is pending, never on what a peer seems to
@@ -34,9 +33,16 @@ const (
 	// Free: no live lease. The database's clock judges, and no other.
 	oFree = `(o.locked_until IS NULL OR o.locked_until < now())`
 
-	// firstWaiting is the end of a sub-select that finds the lowest waiting row of o's aggregate: one
-	// probe into an index. Such sub-selects are scalar on purpose; as EXISTS they would become a join
-	// over all pending rows.
+	// someWaiting is asked once for a statement: mostly nothing waits, and no row need be asked about.
+	// Such sub-selects are scalar on purpose; as EXISTS they would become a join over all pending rows,
+	// or a walk through the table.
+	someWaiting = `(SELECT true FROM orders.outbox
+       WHERE published_at IS NULL AND dead_lettered_at IS NULL AND retry_at IS NOT NULL
+       ORDER BY retry_at, id
+       LIMIT 1)`
+
+	// firstWaiting is the end of one that finds the lowest waiting row of o's aggregate: one probe into
+	// an index.
 	firstWaiting = `FROM orders.outbox w
        WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
          AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
@@ -87,16 +93,24 @@ LIMIT $1
 FOR UPDATE OF o SKIP LOCKED`
 )
 
-// selectUnblocked does the same, and leaves out what is held up: rows of aggregates of which an
-// earlier row waits or is leased. A run of such rows, however long, does not fill the batch then.
+// selectUntouched does the same, and leaves out what anybody has ever locked: xmax is the last
+// transaction that did. To see that costs a fifth of trying to lock what a peer has locked.
+const selectUntouched = ready + ` AND o.xmax = '0'::xid` + inOrder
+
+// selectUnblocked leaves out what is held up: rows of aggregates of which an earlier row waits or is
+// leased, and of the aggregates $3, $4, of which one has been found to be locked. A run of such rows,
+// however long, does not fill the batch then.
 const selectUnblocked = ready + `
-  AND coalesce((SELECT w.id ` + firstWaiting + `), o.id) >= o.id
+  AND (o.aggregate_type, o.aggregate_id) NOT IN (SELECT * FROM unnest($3::text[], $4::text[]))
+  AND coalesce(CASE WHEN ` + someWaiting + ` THEN (SELECT w.id ` + firstWaiting + `) END, o.id) >= o.id
   AND coalesce((SELECT e.locked_until ` + firstLeased + `), '-infinity') < now()` + inOrder
 
-// selectBatch is the second statement: of the rows just locked, $1, those below the first pending
-// row of their aggregate that is not among them, whole. A payload above $3 bytes cannot be sent
-// anyway and is left behind. The ready rows outside are found in one walk from the floor up. OFFSET 0
-// keeps the sub-select as it is, so that each payload is turned into text once.
+// selectBatch is the second statement: the rows just locked, $1, whole, and whether each is held up
+// by a lower pending row of its aggregate that is not among them. A payload above $3 bytes cannot be sent
+// anyway and is left behind. The ready rows outside are found in one walk from the floor up, in which
+// other aggregates than theirs are left out early. IS TRUE and OFFSET 0 keep the planner's hands off:
+// the one stays a look-up in a hash, whatever it knows of the table, and each payload is turned into
+// text once.
 const selectBatch = `
 WITH others AS MATERIALIZED (
     SELECT e.aggregate_type, e.aggregate_id, min(e.id) AS first
@@ -104,30 +118,32 @@ WITH others AS MATERIALIZED (
     WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND e.retry_at IS NULL
       AND e.id >= $2 AND e.id < (SELECT max(id) FROM unnest($1::bigint[]) AS held (id))
       AND e.id NOT IN (SELECT unnest($1::bigint[]))
+      AND ((e.aggregate_type, e.aggregate_id) IN (SELECT aggregate_type, aggregate_id FROM orders.outbox WHERE id = ANY($1))) IS TRUE
     GROUP BY e.aggregate_type, e.aggregate_id
 )
 SELECT o.id, o.event_id, o.aggregate_type, o.aggregate_id, o.event_type, o.event_version,
        CASE WHEN octet_length(o.body) <= $3 THEN o.body END, octet_length(o.body),
-       o.tenant_id, o.traceparent, o.created_at, o.attempt_count
+       o.tenant_id, o.traceparent, o.created_at, o.attempt_count,
+       coalesce(least(others.first, CASE WHEN ` + someWaiting + ` THEN
+         (SELECT w.id FROM orders.outbox w
+          WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
+            AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
+            AND w.id <> ALL($1)
+          ORDER BY w.aggregate_type, w.aggregate_id, w.id
+          LIMIT 1) END) < o.id, false)
 FROM (SELECT *, payload::text AS body FROM orders.outbox WHERE id = ANY($1) OFFSET 0) AS o
      LEFT JOIN others USING (aggregate_type, aggregate_id)
-WHERE coalesce(least(others.first,
-                     (SELECT w.id FROM orders.outbox w
-                      WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
-                        AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
-                        AND w.id <> ALL($1)
-                      ORDER BY w.aggregate_type, w.aggregate_id, w.id
-                      LIMIT 1)), o.id) >= o.id
 ORDER BY o.id`
 
 // Claim is a batch of rows that are this relay's until it settles them.
 type Claim struct {
 	Events []Event
 
-	ids   []int64    // all rows held, also those that did not make it into Events
-	full  bool       // there was no room for more
-	tx    pgx.Tx     // mode tx: what holds them
-	token *uuid.UUID // mode lease: what they carry
+	ids    []int64     // all rows held, also those that did not make it into Events
+	heldUp []aggregate // of those that did not: each is behind a row of its aggregate that is not held
+	full   bool        // there was no room for more
+	tx     pgx.Tx      // mode tx: what holds them
+	token  *uuid.UUID  // mode lease: what they carry
 }
 
 // Claimer claims rows in one of the two modes.
@@ -135,32 +151,34 @@ type Claimer struct {
 	pool  *pgxpool.Pool
 	lease time.Duration // 0 = mode tx
 	floor *floor
-	// careful is until when claims ask of every row whether something holds it up, in Unix
-	// nanoseconds. To ask costs more than all the rest, and mostly nothing is held up.
-	careful atomic.Int64
+	caution
 }
 
-// carefulFor is how long claims ask after a row that was held up has been met.
-const carefulFor = 10 * time.Second
+// maxLooks bounds how often one claim looks again because all it has found is held up.
+const maxLooks = 10
 
 // Claim takes up to limit rows. It returns an empty claim, which holds nothing, when there are none.
 func (c *Claimer) Claim(ctx context.Context, limit int) (*Claim, error) {
-	careful := time.Now().UnixNano() < c.careful.Load()
-	held, err := c.claim(ctx, limit, careful)
-	if err != nil || len(held.Events) == len(held.ids) {
-		return held, err
+	form := c.form()
+	for range maxLooks {
+		held, err := c.claim(ctx, limit, form)
+		if err != nil {
+			return nil, err
+		}
+		next, again := c.learn(form, held)
+		if !again {
+			return held, nil
+		}
+		if _, err := held.Settle(ctx, c.pool, nil, 0); err != nil { // gives them back
+			return nil, err
+		}
+		form = next
 	}
-	c.careful.Store(time.Now().Add(carefulFor).UnixNano())
-	if len(held.Events) > 0 || careful {
-		return held, nil
-	}
-	if _, err := held.Settle(ctx, c.pool, nil, 0); err != nil { // gives them back
-		return nil, err
-	}
-	return c.claim(ctx, limit, true)
+	return &Claim{}, nil
 }
 
-func (c *Claimer) claim(ctx context.Context, limit int, careful bool) (_ *Claim, err error) {
+// claim is one look, with one form of the first statement.
+func (c *Claimer) claim(ctx context.Context, limit int, f form) (_ *Claim, err error) {
 	tx, err := c.pool.Begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -172,7 +190,10 @@ func (c *Claimer) claim(ctx context.Context, limit int, careful bool) (_ *Claim,
 		}
 	}()
 	floor, full := c.floor.value()
-	if held.ids, held.full, err = lockRows(ctx, tx, limit, floor, careful); err != nil {
+	if full && f.sql == selectUntouched {
+		f.sql = selectReady
+	}
+	if held.ids, held.full, err = lockRows(ctx, tx, limit, floor, f); err != nil {
 		return nil, err
 	}
 	if full {
@@ -216,15 +237,15 @@ const maxBatchBytes = 4 << 20
 // lockRows runs the first statement for both kinds of rows. Rows that are due get at most half of
 // the batch, and the whole only if no others are there, so that a crowd of failing ones cannot keep
 // fresh ones waiting.
-func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, careful bool) (ids []int64, full bool, err error) {
+func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, ready form) (ids []int64, full bool, err error) {
 	bytes := 0
-	lock := func(statement string, limit int) error {
+	lock := func(f form, limit int) error {
 		if limit == 0 || bytes > maxBatchBytes {
 			return nil
 		}
 		var id int64
 		var size int
-		rows, _ := tx.Query(ctx, statement, limit, floor)
+		rows, _ := tx.Query(ctx, f.sql, append([]any{limit, floor}, f.more...)...)
 		_, err := pgx.ForEachRow(rows, []any{&id, &size}, func() error {
 			if bytes <= maxBatchBytes { // the first row beyond the bound is still taken: one always is
 				ids = append(ids, id)
@@ -237,18 +258,14 @@ func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, careful bo
 		}
 		return nil
 	}
-	ready := selectReady
-	if careful {
-		ready = selectUnblocked
-	}
-	if err := lock(selectDue, limit/2); err != nil {
+	if err := lock(form{sql: selectDue}, limit/2); err != nil {
 		return nil, false, err
 	}
 	if err := lock(ready, limit-len(ids)); err != nil {
 		return nil, false, err
 	}
 	if len(ids) == 0 {
-		if err := lock(selectDue, limit); err != nil {
+		if err := lock(form{sql: selectDue}, limit); err != nil {
 			return nil, false, err
 		}
 	}
@@ -283,8 +300,18 @@ func (c *Claim) load(ctx context.Context, pool *pgxpool.Pool, floor int64) error
 		query = c.tx.Query
 	}
 	rows, _ := query(ctx, selectBatch, c.ids, floor, maxPayload)
-	var err error
-	if c.Events, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Event]); err != nil {
+	c.Events = make([]Event, 0, len(c.ids))
+	var e Event
+	var heldUp bool
+	_, err := pgx.ForEachRow(rows, append(e.columns(), &heldUp), func() error {
+		if heldUp {
+			c.heldUp = append(c.heldUp, e.aggregate())
+		} else {
+			c.Events = append(c.Events, e)
+		}
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("claim: %w", err)
 	}
 	return nil

@@ -26,6 +26,12 @@ type Event struct {
 	AttemptCount  int32
 }
 
+// columns are where selectBatch's columns go.
+func (e *Event) columns() []any {
+	return []any{&e.ID, &e.EventID, &e.AggregateType, &e.AggregateID, &e.Type, &e.Version, &e.Payload, &e.Size,
+		&e.TenantID, &e.Traceparent, &e.CreatedAt, &e.AttemptCount}
+}
+
 // aggregate names what the event is about; events of one aggregate leave in order.
 type aggregate struct{ kind, id string }
 
@@ -60,6 +66,17 @@ func orderIDs(batch []Event) []string {
 	ids := make([]string, len(batch))
 	for i, e := range batch {
 		ids[i] = e.AggregateID
+	}
+	return ids
+}
+
+// confirmedIDs names those whose events the broker has taken.
+func confirmedIDs(batch []Event, results []error) []string {
+	ids := make([]string, 0, len(results))
+	for i, err := range results {
+		if err == nil {
+			ids = append(ids, batch[i].AggregateID)
+		}
 	}
 	return ids
 }

@@ -18,20 +18,22 @@ import (
 // "Never will be" is the difficult part: a transaction that got a low id may commit late. So the
 // floor passes id i only when no transaction can be open that might still bring a row below i:
 //
-//	look k:    highest id handed out = M (the sequence tells, also of rows not committed yet)
-//	look k+1:  the next transaction to begin will have number X (pg_snapshot_xmax)
-//	later:     all transactions below X have ended (pg_snapshot_xmin >= X)
+//	a look:           highest id handed out = M (the sequence tells, also of rows not committed yet)
+//	200 ms later:     the next transaction to begin will have number X (pg_snapshot_xmax)
+//	some look later:  all transactions below X have ended (pg_snapshot_xmin >= X)
 //
-// Whoever got an id up to M did so before look k, so had begun before X (a look earlier than
-// strictly needed: a row gets its id a moment before its transaction gets a number). All of those
-// have ended, so every row up to M is visible now, and the floor may rise to the lowest of them that
-// is still ready, or to M+1. It stops at rows that a peer has locked or leased, since the read takes
+// Whoever got an id up to M did so before the first look, so had begun before X (a row gets its id a
+// moment before its transaction gets a number: that is what the 200 ms are for). All of those have
+// ended, so every row up to M is visible from then on, and the floor may rise to the lowest of them
+// that is still ready, or to M+1. It stops at rows that a peer has locked or leased, since the read takes
 // no locks and sees them as ready. Rows that failed are found through an index that has no floor. An
 // old snapshot that only reads does not hold the floor up: it has no transaction number.
 
 const (
-	// lookEvery bounds how many dead entries gather above the floor.
-	lookEvery = 200 * time.Millisecond
+	// lookEvery bounds how many dead entries gather above the floor: at full speed, about a batch.
+	lookEvery = 20 * time.Millisecond
+	// apart is how long M is older than X at least.
+	apart = 200 * time.Millisecond
 	// fullEvery is the net below the rule: once a minute a claim starts at the bottom.
 	fullEvery = time.Minute
 )
@@ -56,8 +58,10 @@ type floor struct {
 	lastLook time.Time
 	lastFull time.Time
 
-	seen int64 // highest id at the last look; 0 = none
-	next *goal // what the floor may rise to, and when
+	seen   int64 // M, at seenAt; 0 = none
+	seenAt time.Time
+	next   *goal // what is visible, and when
+	passed int64 // all ids up to here are visible
 }
 
 type goal struct {
@@ -83,7 +87,7 @@ func (f *floor) looked(lowest int64) {
 	defer f.mu.Unlock()
 	f.lastFull = time.Now()
 	if lowest > 0 && lowest < f.id {
-		f.id, f.seen, f.next = lowest, 0, nil
+		f.id, f.seen, f.next, f.passed = lowest, 0, nil, 0
 	}
 }
 
@@ -100,26 +104,28 @@ func (f *floor) raise(ctx context.Context, pool *pgxpool.Pool) error {
 	if err := pool.QueryRow(ctx, look, f.id).Scan(&lowest, &highest, &xmin, &xmax); err != nil {
 		return err
 	}
-	f.seeThrough(lowest, highest, xmin, xmax)
+	f.seeThrough(f.lastLook, lowest, highest, xmin, xmax)
 	return nil
 }
 
 // seeThrough draws the conclusion from one look.
-func (f *floor) seeThrough(lowest *int64, highest, xmin, xmax int64) {
+func (f *floor) seeThrough(now time.Time, lowest *int64, highest, xmin, xmax int64) {
 	if f.next != nil && xmin >= f.next.xmax {
-		to := f.next.id + 1
-		if lowest != nil {
-			to = min(to, *lowest)
+		f.passed, f.next = f.next.id, nil
+	}
+	to := f.passed + 1
+	if lowest != nil {
+		to = min(to, *lowest)
+	}
+	f.id = max(f.id, to)
+	if now.Sub(f.seenAt) >= apart {
+		if f.next == nil && f.seen > 0 {
+			f.next = &goal{id: f.seen, xmax: xmax}
 		}
-		f.id = max(f.id, to)
-		f.next = nil
+		f.seen, f.seenAt = highest, now
 	}
-	if f.next == nil && f.seen > 0 {
-		f.next = &goal{id: f.seen, xmax: xmax}
-	}
-	f.seen = highest
 	if highest < f.id-1 {
-		f.id, f.seen, f.next = 0, 0, nil // the table has been emptied, and ids begin anew
+		f.id, f.seen, f.next, f.passed = 0, 0, nil, 0 // the table has been emptied, and ids begin anew
 	}
 }
 
@@ -130,9 +136,9 @@ func (f *floor) at() int64 {
 	return f.id
 }
 
-// lookedAt is when the last look was, for tests.
-func (f *floor) lookedAt() time.Time {
+// sawAt is when the highest id was last taken down, for tests.
+func (f *floor) sawAt() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lastLook
+	return f.seenAt
 }

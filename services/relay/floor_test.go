@@ -27,14 +27,14 @@ func TestTheFloorWaitsForATransactionThatMayStillCommitBelowIt(t *testing.T) {
 	lab.Exec(t, db, insertEvents, 50)
 	runRelay(t, r)
 	lab.AwaitOne(t, db, 0, countPending)
-	looks := 0
-	last := r.claimer.floor.lookedAt()
-	lab.Poll(t, raiseLimit, "five more looks", func() (bool, error) {
-		if at := r.claimer.floor.lookedAt(); at != last {
+	times := 0
+	last := r.claimer.floor.sawAt()
+	lab.Poll(t, raiseLimit, "the highest id taken down five more times", func() (bool, error) {
+		if at := r.claimer.floor.sawAt(); at != last {
 			last = at
-			looks++
+			times++
 		}
-		return looks >= 5, nil
+		return times >= 5, nil
 	})
 	if err := late.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -108,19 +108,26 @@ func TestAFullLookLowersTheFloorToWhatItFinds(t *testing.T) {
 func TestTheFloorRisesOnlyWhenAllWritersThatCouldBeBelowHaveEnded(t *testing.T) {
 	id := func(n int64) *int64 { return &n }
 	f := &floor{}
+	began := time.Now()
 	for n, look := range []struct {
+		ms                  int64
 		lowest              *int64
 		highest, xmin, xmax int64
 		want                int64
 	}{
-		{id(4), 9, 100, 105, 0},  // sees id 9
-		{id(4), 12, 100, 107, 0}, // ids up to 9 were handed out before number 107
-		{id(4), 12, 106, 110, 0}, // a writer below 107 is still open
-		{id(4), 12, 107, 111, 4}, // none is; the lowest ready row is 4
-		{nil, 15, 110, 114, 4},   // up to 12, once 111 is reached
-		{nil, 15, 111, 115, 13},
+		{0, id(4), 9, 100, 105, 1},    // sees id 9
+		{20, id(4), 11, 105, 106, 1},  // too soon to conclude anything
+		{200, id(4), 12, 100, 107, 1}, // ids up to 9 were handed out before number 107
+		{220, id(4), 12, 106, 110, 1}, // a writer below 107 is still open
+		{240, id(4), 12, 107, 111, 4}, // none is; the lowest ready row is 4
+		{260, id(7), 12, 107, 111, 7}, // and now 7
+		{280, nil, 12, 107, 111, 10},
+		{400, nil, 15, 110, 114, 10}, // up to 12, once 114 is reached
+		{420, nil, 15, 113, 115, 10},
+		{440, nil, 15, 114, 116, 13},
 	} {
-		if f.seeThrough(look.lowest, look.highest, look.xmin, look.xmax); f.id != look.want {
+		now := began.Add(time.Duration(look.ms) * time.Millisecond)
+		if f.seeThrough(now, look.lowest, look.highest, look.xmin, look.xmax); f.id != look.want {
 			t.Errorf("look %d: floor %d, want %d", n+1, f.id, look.want)
 		}
 	}

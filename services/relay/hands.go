@@ -89,10 +89,10 @@ func (r *Relay) publish(session context.Context, transport Transport, batch []Ev
 	}
 	started := time.Now()
 	results, err = transport.Publish(context.WithoutCancel(session), batch, window)
-	r.tell(batch, results, time.Since(started))
+	published := r.tell(batch, results, time.Since(started))
 	if channel := (*channelError)(nil); errors.As(err, &channel) {
 		r.oneByOne = true
-	} else if len(batch) > 1 && len(confirmed(batch, results)) > 0 { // the probe alone says nothing of the others
+	} else if len(batch) > 1 && published > 0 { // the probe alone says nothing of the others
 		r.oneByOne = false
 	}
 	return results, err

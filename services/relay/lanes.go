@@ -9,23 +9,24 @@ package main
 type lanes struct {
 	batch   []Event
 	results []error
-	waiting map[aggregate][]int // indexes behind the one handed out, in order
-	ready   []int               // indexes that may be sent now
+	behind  []int // by index: the next event of the same aggregate, 0 = none
+	ready   []int // indexes that may be sent now
 }
 
 // newLanes sorts a batch, in which events of one aggregate are in order, into lanes. Every result
 // is errNotSent to begin with.
 func newLanes(batch []Event) *lanes {
-	l := &lanes{batch: batch, results: make([]error, len(batch)), waiting: map[aggregate][]int{}, ready: make([]int, 0, len(batch))}
+	n := len(batch)
+	l := &lanes{batch: batch, results: make([]error, n), behind: make([]int, n), ready: make([]int, 0, n)}
+	last := make(map[aggregate]int, n)
 	for i, e := range batch {
 		l.results[i] = errNotSent
-		behind, taken := l.waiting[e.aggregate()]
-		if taken {
-			behind = append(behind, i)
+		if before, taken := last[e.aggregate()]; taken {
+			l.behind[before] = i
 		} else {
 			l.ready = append(l.ready, i)
 		}
-		l.waiting[e.aggregate()] = behind
+		last[e.aggregate()] = i
 	}
 	return l
 }
@@ -42,13 +43,7 @@ func (l *lanes) next() (i int, ok bool) {
 // done records the result of an event handed out: its lane goes on, or, if it has failed, stops.
 func (l *lanes) done(i int, result error) {
 	l.results[i] = result
-	lane := l.batch[i].aggregate()
-	behind := l.waiting[lane]
-	switch {
-	case result != nil:
-		l.waiting[lane] = nil // the rest stays errNotSent
-	case len(behind) > 0:
-		l.ready = append(l.ready, behind[0])
-		l.waiting[lane] = behind[1:]
+	if result == nil && l.behind[i] > 0 {
+		l.ready = append(l.ready, l.behind[i]) // else what is behind stays errNotSent
 	}
 }

@@ -202,7 +202,8 @@ func assertOrder(t *testing.T, db *pgxpool.Pool, tap *lab.Tap, events int) {
 
 const awaitLimit = 30 * time.Second
 
-// Rows behind one that waits for its retry, or is another relay's, however many, neither fill the batch nor are published.
+// Rows behind one that waits for its retry, or is another relay's or anybody's, however many, neither fill the batch nor
+// are published.
 func TestARunBehindAHeadHoldsNobodyElseUp(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ mode, head, is string }{
@@ -210,13 +211,21 @@ func TestARunBehindAHeadHoldsNobodyElseUp(t *testing.T) {
 		{"lease", "waiting", `retry_at = now() + interval '1 hour', attempt_count = 1`},
 		{"tx", "leased", `locked_until = now() + interval '1 hour', lock_token = gen_random_uuid()`},
 		{"lease", "leased", `locked_until = now() + interval '1 hour', lock_token = gen_random_uuid()`},
+		{"tx", "locked", ``},
+		{"lease", "locked", ``},
 	} {
 		t.Run(c.mode+"/"+c.head, func(t *testing.T) {
 			t.Parallel()
 			l := lab.ForTest(t)
 			db := l.Owner(t)
 			lab.Exec(t, db, insertRun, 20_000, 1)
-			lab.Exec(t, db, `UPDATE orders.outbox SET `+c.is+` WHERE id = 1`)
+			if c.head == "locked" {
+				if _, err := begin(t, db).Exec(t.Context(), `SELECT FROM orders.outbox WHERE id = 1 FOR UPDATE`); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				lab.Exec(t, db, `UPDATE orders.outbox SET `+c.is+` WHERE id = 1`)
+			}
 			lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload)
 				SELECT 'customer', n::text, 'order.placed', '{}' FROM generate_series(1, 5000) n`)
 			runRelay(t, newTestRelay(t, l, settings{claim: c.mode, batch: 500}))

@@ -26,12 +26,26 @@ func TestAClaimReadsOnlyWhatItClaims(t *testing.T) {
 		if analysed {
 			lab.Exec(t, db, `ANALYZE orders.outbox`)
 		}
-		for probe, statement := range map[string]string{"outbox_ready_of_aggregate": selectDue, "outbox_leased_of_aggregate": selectUnblocked, "outbox_ready ": selectReady} {
-			plan := strings.Join(lab.All[string](t, r.pool, `EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) `+statement, 500, 0), "\n")
-			if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "outbox_pkey") || strings.Contains(plan, "Sort") || !strings.Contains(plan, probe) {
-				t.Errorf("analysed=%v, %s wanted:\n%s", analysed, probe, plan)
+		for _, c := range []struct {
+			form
+			first any // parameter
+			probe string
+			pages int
+		}{
+			{form{sql: selectDue}, 500, "outbox_ready_of_aggregate", 500},
+			{form{sql: selectReady}, 500, "outbox_ready ", 500},
+			{form{sql: selectUntouched}, 500, "outbox_ready ", 500},
+			{form{selectUnblocked, []any{[]string{"order"}, []string{"1"}}}, 500, "outbox_leased_of_aggregate", 500},
+			{form{selectBatch, []any{maxPayload}}, lab.All[int64](t, db, `SELECT generate_series(1199511, 1200010)`), "outbox_ready ", 2500},
+		} {
+			plan := strings.Join(lab.All[string](t, r.pool, `EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) `+c.sql, append([]any{c.first, 0}, c.more...)...), "\n")
+			if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Nested Loop") || !strings.Contains(plan, c.probe) {
+				t.Errorf("analysed=%v, %s wanted:\n%s", analysed, c.probe, plan)
 			}
-			if hits := pagesRead(t, plan); hits > 500 {
+			if c.sql != selectBatch && (strings.Contains(plan, "outbox_pkey") || strings.Contains(plan, "Sort")) {
+				t.Errorf("analysed=%v, rows not found in order:\n%s", analysed, plan)
+			}
+			if hits := pagesRead(t, plan); hits > c.pages {
 				t.Errorf("analysed=%v: %d pages\n%s", analysed, hits, plan)
 			}
 		}

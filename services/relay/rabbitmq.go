@@ -178,10 +178,12 @@ func (r *rabbit) fate(e Event, confirm *amqp.DeferredConfirmation) error {
 		back := <-r.returns
 		r.returned[back.MessageId] = struct{}{}
 	}
-	id := e.EventID.String()
-	if _, back := r.returned[id]; back {
-		delete(r.returned, id)
-		return &attemptError{"returned", "unroutable: no queue is bound for " + e.Type}
+	if len(r.returned) > 0 {
+		id := e.EventID.String()
+		if _, back := r.returned[id]; back {
+			delete(r.returned, id)
+			return &attemptError{"returned", "unroutable: no queue is bound for " + e.Type}
+		}
 	}
 	if !confirm.Acked() {
 		return &attemptError{"nacked", "refused by the broker"}

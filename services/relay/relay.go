@@ -119,10 +119,11 @@ func (r *Relay) publishBatch(session context.Context, transport Transport, limit
 	if len(claim.Events) > 0 { // if all are behind others, they are given back at once
 		results, broken = r.publish(session, transport, claim.Events)
 	}
-	if claim.full && len(confirmed(claim.Events, results)) > 0 {
+	taken := confirmedIDs(claim.Events, results)
+	if claim.full && len(taken) > 0 {
 		hint(r.backlog)
 	}
-	crash.At(crash.RelayAfterPublish, orderIDs(confirmed(claim.Events, results))...)
+	crash.At(crash.RelayAfterPublish, taken...)
 
 	settling, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
@@ -134,7 +135,7 @@ func (r *Relay) publishBatch(session context.Context, transport Transport, limit
 	if settled.Stale > 0 {
 		r.log.Warn(fmt.Sprintf("%d events are another relay's by now; nothing changed", settled.Stale), "stale", settled.Stale)
 	}
-	crash.At(crash.RelayAfterMark, orderIDs(confirmed(claim.Events, results))...)
+	crash.At(crash.RelayAfterMark, taken...)
 	return settled, broken
 }
 

@@ -17,28 +17,18 @@ import (
 // maxNamed is how many events a line about trouble names; the published ones are all named.
 const maxNamed = 10
 
-// confirmed are the events that the broker has taken.
-func confirmed(batch []Event, results []error) []Event {
-	var taken []Event
-	for i, e := range batch {
-		if results[i] == nil {
-			taken = append(taken, e)
+// tell logs and counts the results of a batch. It returns how many events the broker has taken.
+func (r *Relay) tell(batch []Event, results []error, took time.Duration) (published int) {
+	var taken, reasons []string
+	byReason := map[string][]string{}
+	debug := r.log.Enabled(context.Background(), slog.LevelDebug)
+	for i, err := range results {
+		if err == nil {
+			published++
 		}
-	}
-	return taken
-}
-
-// tell logs and counts the results of a batch.
-func (r *Relay) tell(batch []Event, results []error, took time.Duration) {
-	published := confirmed(batch, results)
-	r.metrics.published(len(batch), len(published), took)
-	if len(published) > 0 && r.log.Enabled(context.Background(), slog.LevelDebug) {
-		r.log.Debug(fmt.Sprintf("published %d: %s", len(published), names(published, len(published))), "published", len(published))
-	}
-	var reasons []string
-	byReason := map[string][]Event{}
-	for i, e := range batch {
-		err := results[i]
+		if err == nil && debug {
+			taken = append(taken, events.ShortID(batch[i].EventID))
+		}
 		if err == nil || errors.Is(err, errNotSent) {
 			continue
 		}
@@ -49,7 +39,11 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) {
 		if byReason[reason] == nil {
 			reasons = append(reasons, reason)
 		}
-		byReason[reason] = append(byReason[reason], e)
+		byReason[reason] = append(byReason[reason], events.ShortID(batch[i].EventID))
+	}
+	r.metrics.published(len(batch), published, took)
+	if published > 0 {
+		r.log.Debug(fmt.Sprintf("published %d: %s", published, strings.Join(taken, ", ")), "published", published)
 	}
 	for _, reason := range reasons {
 		of, level, limit := byReason[reason], slog.LevelWarn, maxNamed
@@ -65,23 +59,16 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) {
 		r.log.Log(context.Background(), level, fmt.Sprintf("not published %d (%s): %s", len(of), reason, names(of, limit)),
 			"not_published", len(of), "reason", reason)
 	}
-	if len(published) > 0 {
+	if published > 0 {
 		r.unconfirmed = false
 	}
+	return published
 }
 
-// names lists the short ids of up to limit events.
-func names(batch []Event, limit int) string {
-	var list strings.Builder
-	for i, e := range batch {
-		if i == limit {
-			list.WriteString(", …")
-			break
-		}
-		if i > 0 {
-			list.WriteString(", ")
-		}
-		list.WriteString(events.ShortID(e.EventID))
+// names lists up to limit of the ids.
+func names(ids []string, limit int) string {
+	if len(ids) > limit {
+		ids = append(ids[:limit:limit], "…")
 	}
-	return list.String()
+	return strings.Join(ids, ", ")
 }
