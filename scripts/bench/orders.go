@@ -27,7 +27,7 @@ type shop struct {
 func newShop(orders *process) *shop {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = customers // else most requests would open a connection
-	return &shop{url: orders.address() + "/orders", client: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
+	return &shop{url: orders.Address() + "/orders", client: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
 }
 
 func (s *shop) place(ctx context.Context) error {

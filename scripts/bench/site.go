@@ -54,7 +54,7 @@ func (r *rig) at(ctx context.Context, do func(s *site) error) (err error) {
 
 func (s *site) close(ctx context.Context) error {
 	for _, p := range s.services {
-		p.destroy()
+		p.Destroy()
 	}
 	if s.db != nil {
 		s.db.Close()

@@ -7,11 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/outboxlab/scripts/blackbox"
 )
 
 // deadLetterExchange is where the loyalty queue sends what died, keyed by its own name.
@@ -57,22 +58,15 @@ func setDeadLetterRetry(pause time.Duration) action {
 // askKept asks the management API, which lags by seconds: nothing else counts messages that are neither ready nor in hand.
 func askKept(ctx context.Context, s *stage, _ []string) ([]float64, error) {
 	address := s.lab.ManagementURL + "/api/queues/" + url.PathEscape(s.lab.Vhost) + "/" + loyaltyQueue
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	page, err := blackbox.Get(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	response, err := probe.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the management API answered %s", response.Status)
-	}
+	defer func() { _ = page.Close() }()
 	var queue struct {
 		Messages int `json:"messages"`
 	}
-	err = json.NewDecoder(response.Body).Decode(&queue)
+	err = json.NewDecoder(page).Decode(&queue)
 	return number(queue.Messages, err)
 }
 

@@ -26,7 +26,7 @@ func compileKill(args []string) (action, error) {
 		if err != nil {
 			return err
 		}
-		p.destroy()
+		p.Destroy()
 		s.gone(p)
 		return nil
 	}, nil
@@ -43,7 +43,7 @@ func compileThaw(args []string) (action, error) {
 		if err != nil {
 			return err
 		}
-		return p.signal(syscall.SIGCONT)
+		return p.Signal(syscall.SIGCONT)
 	}, nil
 }
 
@@ -59,7 +59,7 @@ func compileFreezing(verb string, args []string) (action, error) {
 			if err != nil {
 				return err
 			}
-			return p.signal(syscall.SIGSTOP)
+			return p.Signal(syscall.SIGSTOP)
 		}, nil
 	}
 	cond, err := parseCondition(args[2:])
@@ -82,13 +82,13 @@ func (s *stage) freezeWhen(ctx context.Context, alias string, cond condition, wo
 	}
 	w := wait{cond: cond, words: words, within: seize, every: time.Millisecond}
 	_, _ = s.await(ctx, w) // only a chance; the look that counts follows
-	if err := p.signal(syscall.SIGSTOP); err != nil {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	w.within = awaitWithin
 	found, err := s.await(ctx, w)
 	if err != nil {
-		_ = p.signal(syscall.SIGCONT) // let it finish; the story has failed already
+		_ = p.Signal(syscall.SIGCONT) // let it finish; the story has failed already
 		return fmt.Errorf("%s was frozen: %w", alias, err)
 	}
 	s.out.note("caught while %s (%s)", words, found)

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"example.com/outboxlab/scripts/blackbox"
 )
 
 // measure is one question.
@@ -99,7 +101,7 @@ func askPoints(ctx context.Context, s *stage, args []string) ([]float64, error) 
 	if err != nil {
 		return nil, err
 	}
-	page, err := get(ctx, p.address()+"/customers/"+args[0]+"/points")
+	page, err := blackbox.Get(ctx, p.Address()+"/customers/"+args[0]+"/points")
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +177,7 @@ func askHolding(_ context.Context, s *stage, args []string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return number(p.printed(holdingAt), nil)
+	return number(p.Printed(holdingAt), nil)
 }
 
 func askPrinted(_ context.Context, s *stage, args []string) ([]float64, error) {
@@ -183,7 +185,7 @@ func askPrinted(_ context.Context, s *stage, args []string) ([]float64, error) {
 	if p == nil {
 		return nil, fmt.Errorf("%s was not started", args[0])
 	}
-	return number(p.printed(strings.Join(args[1:], " ")), nil)
+	return number(p.Printed(strings.Join(args[1:], " ")), nil)
 }
 
 func askTypical(_ context.Context, s *stage, _ []string) ([]float64, error) {

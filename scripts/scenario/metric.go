@@ -8,10 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"example.com/outboxlab/scripts/blackbox"
 )
 
 func askMetric(ctx context.Context, s *stage, args []string) ([]float64, error) {
@@ -19,7 +20,7 @@ func askMetric(ctx context.Context, s *stage, args []string) ([]float64, error) 
 	if err != nil {
 		return nil, err
 	}
-	page, err := get(ctx, p.address()+"/metrics")
+	page, err := blackbox.Get(ctx, p.Address()+"/metrics")
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func readSeries(page io.Reader, series string) ([]float64, error) {
 
 // askConnections counts what the management API lists: the broker notes a connection when it opens and when it ends.
 func askConnections(ctx context.Context, s *stage, args []string) ([]float64, error) {
-	page, err := get(ctx, s.lab.ManagementURL+"/api/vhosts/"+url.PathEscape(s.lab.Vhost)+"/connections")
+	page, err := blackbox.Get(ctx, s.lab.ManagementURL+"/api/vhosts/"+url.PathEscape(s.lab.Vhost)+"/connections")
 	if err != nil {
 		return nil, err
 	}
@@ -67,21 +68,4 @@ func askConnections(ctx context.Context, s *stage, args []string) ([]float64, er
 		}
 	}
 	return number(n, nil)
-}
-
-// get returns the body of a page that answers 200.
-func get(ctx context.Context, address string) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := probe.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		_ = response.Body.Close()
-		return nil, fmt.Errorf("GET %s answered %s", request.URL.Path, response.Status)
-	}
-	return response.Body, nil
 }

@@ -65,7 +65,7 @@ func (s *stage) order(ctx context.Context, customerID, total int) (int64, error)
 		return 0, err
 	}
 	body := fmt.Sprintf(`{"customerId": %d, "totalKzt": %d}`, customerID, total)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, service.address()+"/orders", bytes.NewBufferString(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, service.Address()+"/orders", bytes.NewBufferString(body))
 	if err != nil {
 		return 0, err
 	}

@@ -14,26 +14,11 @@ type restarter struct {
 	deaths    map[string]int // by alias
 }
 
-func compileRestarting(args []string) (action, error) {
-	c, err := parseCommand(args, "start")
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, s *stage) error {
-		p, err := s.launch(c)
-		if err != nil {
-			return err
-		}
-		go s.keepRunning(c, p)
-		return awaitReady(ctx, p)
-	}, nil
-}
-
 // keepRunning returns when a process ends in order (0), says that starting it is of no use (2), or nobody needs it any more.
 func (s *stage) keepRunning(c command, p *process) {
 	for {
-		<-p.ended
-		if code := p.cmd.ProcessState.ExitCode(); code == 0 || code == 2 {
+		<-p.Ended
+		if code := p.State().ExitCode(); code == 0 || code == 2 {
 			return
 		}
 		s.gone(p)

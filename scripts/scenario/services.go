@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,8 +40,9 @@ func parseCommand(words []string, form string) (command, error) {
 }
 
 func compileStart(args []string) (action, error) {
-	if last := len(args) - 1; last > 0 && args[last] == "restarting" {
-		return compileRestarting(args[:last])
+	restarting := len(args) > 1 && args[len(args)-1] == "restarting"
+	if restarting {
+		args = args[:len(args)-1]
 	}
 	c, err := parseCommand(args, "start")
 	if err != nil {
@@ -53,6 +53,9 @@ func compileStart(args []string) (action, error) {
 		if err != nil {
 			return err
 		}
+		if restarting {
+			go s.keepRunning(c, p)
+		}
 		return awaitReady(ctx, p)
 	}, nil
 }
@@ -62,19 +65,19 @@ func compileStart(args []string) (action, error) {
 func awaitReady(ctx context.Context, p *process) error {
 	deadline := time.Now().Add(startWithin)
 	for {
-		if p.printed(holdingAt) > 0 || ready(ctx, p.address()) {
+		if p.Printed(holdingAt) > 0 || p.Ready(ctx) {
 			return nil
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s is not ready after %v; it last said: %s", p.alias, startWithin, p.lastLine())
+			return fmt.Errorf("%s is not ready after %v; it last said: %s", p.Name, startWithin, p.LastLine())
 		}
 		select {
-		case <-p.ended:
+		case <-p.Ended:
 			return fmt.Errorf("%s ended with exit code %d instead of running; it last said: %s",
-				p.alias, p.cmd.ProcessState.ExitCode(), p.lastLine())
+				p.Name, p.State().ExitCode(), p.LastLine())
 		case <-time.After(pollEvery):
 		case <-ctx.Done():
 		}
@@ -83,24 +86,6 @@ func awaitReady(ctx context.Context, p *process) error {
 
 // holdingAt begins the line a service prints when it stops at a crash point instead of dying there.
 const holdingAt = "holding at "
-
-var probe = &http.Client{Timeout: 2 * time.Second}
-
-func ready(ctx context.Context, address string) bool {
-	if address == "" {
-		return false
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/readyz", nil)
-	if err != nil {
-		return false
-	}
-	response, err := probe.Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
-}
 
 func compileStop(args []string) (action, error) {
 	if len(args) != 1 {
@@ -111,10 +96,10 @@ func compileStop(args []string) (action, error) {
 		if err != nil {
 			return err
 		}
-		if err := p.signal(syscall.SIGTERM); err != nil {
+		if err := p.Signal(syscall.SIGTERM); err != nil {
 			return err
 		}
-		return p.mustExit(ctx, 0)
+		return p.MustExit(ctx, 0)
 	}, nil
 }
 
@@ -154,16 +139,16 @@ func compileDead(args []string) (action, error) {
 // died waits until p has ended itself at the crash point. Any error ends a service with 1, so the exit code alone
 // would not tell; what it left behind is for the story's own expectations to judge.
 func (s *stage) died(ctx context.Context, p *process, point string) error {
-	if err := p.mustExit(ctx, 1); err != nil {
+	if err := p.MustExit(ctx, 1); err != nil {
 		return err
 	}
 	s.gone(p)
 	name, _, _ := strings.Cut(point, ":")
 	name, _, _ = strings.Cut(name, "@")
-	if p.printed("crash at "+name) == 0 {
-		return fmt.Errorf("%s ended with exit code 1, but not at %s; it last said: %s", p.alias, point, p.lastLine())
+	if p.Printed("crash at "+name) == 0 {
+		return fmt.Errorf("%s ended with exit code 1, but not at %s; it last said: %s", p.Name, point, p.LastLine())
 	}
-	s.out.note("%s died there: exit code 1", p.alias)
+	s.out.note("%s died there: exit code 1", p.Name)
 	return nil
 }
 
@@ -177,6 +162,6 @@ func compileRun(args []string) (action, error) {
 		if err != nil {
 			return err
 		}
-		return p.mustExit(ctx, 0)
+		return p.MustExit(ctx, 0)
 	}, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/outboxlab/scripts/blackbox"
 	"example.com/outboxlab/scripts/lab"
 	"example.com/outboxlab/scripts/stack/servers"
 )
@@ -89,7 +90,7 @@ func (s *stage) close() {
 	_ = s.calm(context.Background())
 	s.restarter.dismiss()
 	for _, p := range s.services {
-		p.destroy()
+		p.Destroy()
 	}
 	for _, path := range []*networkPath{s.path, s.dbPath} {
 		if path != nil {
@@ -126,18 +127,25 @@ func (s *stage) environment(service string, extra []string) []string {
 	return append(env, extra...)
 }
 
+// process is a service that the script has started.
+type process struct {
+	*blackbox.Process
+	service string // which binary it is; the process's name is what the script calls it
+}
+
 // launch starts a service under an alias that is free.
 func (s *stage) launch(c command) (*process, error) {
-	if old := s.find(c.alias); old != nil && old.running() {
+	if old := s.find(c.alias); old != nil && old.Running() {
 		return nil, fmt.Errorf("%s is running already", c.alias)
 	}
-	p, err := launch(c.alias, c.service, filepath.Join(s.binaries, c.service), c.args, s.environment(c.service, c.env),
+	started, err := blackbox.Start(c.alias, filepath.Join(s.binaries, c.service), c.args, s.environment(c.service, c.env),
 		func(text string) { s.out.log(c.alias, c.service, text) })
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p := &process{started, c.service}
 	s.services[c.alias] = p
 	return p, nil
 }
@@ -155,8 +163,8 @@ func (s *stage) running(alias string) (*process, error) {
 	if p == nil {
 		return nil, fmt.Errorf("%s was not started", alias)
 	}
-	if !p.running() {
-		return nil, fmt.Errorf("%s is not running any more; it last said: %s", alias, p.lastLine())
+	if !p.Running() {
+		return nil, fmt.Errorf("%s is not running any more; it last said: %s", alias, p.LastLine())
 	}
 	return p, nil
 }
@@ -188,13 +196,13 @@ func (s *stage) stopAll(ctx context.Context) error {
 	var complaints []string
 	for _, alias := range slices.Sorted(maps.Keys(s.services)) {
 		p := s.services[alias]
-		if !p.running() {
+		if !p.Running() {
 			continue
 		}
-		_ = p.signal(syscall.SIGCONT) // a story that failed may have left it frozen; it should fail for that only
-		if err := p.signal(syscall.SIGTERM); err != nil {
+		_ = p.Signal(syscall.SIGCONT) // a story that failed may have left it frozen; it should fail for that only
+		if err := p.Signal(syscall.SIGTERM); err != nil {
 			complaints = append(complaints, err.Error())
-		} else if err := p.mustExit(ctx, 0); err != nil {
+		} else if err := p.MustExit(ctx, 0); err != nil {
 			complaints = append(complaints, "after SIGTERM, "+alias+": "+err.Error())
 		}
 	}

@@ -48,16 +48,7 @@ func TestTheWindowGrowsToThePrefetch(t *testing.T) {
 // openWindow opens a window on the stage's queue, over a connection of its own.
 func (s stage) openWindow(t *testing.T, size, most int) *window {
 	t.Helper()
-	conn, err := amqp.Dial(s.AMQPURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &window{ch: ch, size: size, most: most}
+	w := &window{ch: s.Channel(t), size: size, most: most}
 	if err := w.open(); err != nil {
 		t.Fatal(err)
 	}
