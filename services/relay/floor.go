@@ -19,15 +19,18 @@ import (
 // floor passes id i only when no transaction can be open that might still bring a row below i:
 //
 //	a look:           highest id handed out = M (the sequence tells, also of rows not committed yet)
-//	200 ms later:     the next transaction to begin will have number X (pg_snapshot_xmax)
+//	200 ms later:     the next transaction to get a number will get X
 //	some look later:  all transactions below X have ended (pg_snapshot_xmin >= X)
 //
-// Whoever got an id up to M did so before the first look, so had begun before X (a row gets its id a
+// Whoever got an id up to M did so before the first look, so got a number below X (a row gets its id a
 // moment before its transaction gets a number: that is what the 200 ms are for). All of those have
 // ended, so every row up to M is visible from then on, and the floor may rise to the lowest of them
-// that is still ready, or to M+1. It stops at rows that a peer has locked or leased, since the read takes
-// no locks and sees them as ready. Rows that failed are found through an index that has no floor. An
-// old snapshot that only reads does not hold the floor up: it has no transaction number.
+// that is still ready, or to M+1. X must not be pg_snapshot_xmax, which is one above the highest number
+// that has ended: a transaction that is open alone would not be below it.
+//
+// The floor stops at rows that a peer has locked or leased, since the read takes no locks and sees them
+// as ready. Rows that failed are found through an index that has no floor. An old snapshot that only
+// reads does not hold the floor up: it has no transaction number.
 
 const (
 	// lookEvery bounds how many dead entries gather above the floor: at full speed, about a batch.
@@ -39,7 +42,8 @@ const (
 )
 
 // look reads, in one snapshot: the lowest ready id from the floor up (NULL if none), the highest id
-// handed out, and the snapshot's own bounds.
+// handed out, the number below which all transactions have ended, and the next one to be handed out:
+// age() counts from that.
 const look = `
 SELECT (SELECT o.id
         FROM orders.outbox o
@@ -48,7 +52,7 @@ SELECT (SELECT o.id
         LIMIT 1),
        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM orders.outbox_id_seq),
        pg_snapshot_xmin(s)::text::bigint,
-       pg_snapshot_xmax(s)::text::bigint
+       pg_snapshot_xmin(s)::text::bigint + age(pg_snapshot_xmin(s)::xid)
 FROM pg_current_snapshot() AS s`
 
 // floor is the lowest id at which a claim has to start. The zero value starts at the bottom.
@@ -60,13 +64,13 @@ type floor struct {
 
 	seen   int64 // M, at seenAt; 0 = none
 	seenAt time.Time
-	next   *goal // what is visible, and when
+	next   *goal // what will be visible, and when
 	passed int64 // all ids up to here are visible
 }
 
 type goal struct {
-	id   int64 // M
-	xmax int64 // X
+	id     int64 // M
+	before int64 // X
 }
 
 // value is where the next claim starts: the floor, or once a minute the bottom (full).
@@ -100,17 +104,17 @@ func (f *floor) raise(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	f.lastLook = time.Now()
 	var lowest *int64
-	var highest, xmin, xmax int64
-	if err := pool.QueryRow(ctx, look, f.id).Scan(&lowest, &highest, &xmin, &xmax); err != nil {
+	var highest, ended, next int64
+	if err := pool.QueryRow(ctx, look, f.id).Scan(&lowest, &highest, &ended, &next); err != nil {
 		return err
 	}
-	f.seeThrough(f.lastLook, lowest, highest, xmin, xmax)
+	f.seeThrough(f.lastLook, lowest, highest, ended, next)
 	return nil
 }
 
 // seeThrough draws the conclusion from one look.
-func (f *floor) seeThrough(now time.Time, lowest *int64, highest, xmin, xmax int64) {
-	if f.next != nil && xmin >= f.next.xmax {
+func (f *floor) seeThrough(now time.Time, lowest *int64, highest, ended, next int64) {
+	if f.next != nil && ended >= f.next.before {
 		f.passed, f.next = f.next.id, nil
 	}
 	to := f.passed + 1
@@ -120,7 +124,7 @@ func (f *floor) seeThrough(now time.Time, lowest *int64, highest, xmin, xmax int
 	f.id = max(f.id, to)
 	if now.Sub(f.seenAt) >= apart {
 		if f.next == nil && f.seen > 0 {
-			f.next = &goal{id: f.seen, xmax: xmax}
+			f.next = &goal{id: f.seen, before: next}
 		}
 		f.seen, f.seenAt = highest, now
 	}
