@@ -57,7 +57,7 @@ func newMetrics() *metrics {
 const oldestOrder = 365 * 24 * time.Hour
 
 // observeAward notes how long after its order's commit the award of a delivery came.
-func (m *metrics) observeAward(d delivery) {
+func (m *metrics) observeAward(d *delivery) {
 	text, _ := d.Headers["x-event-time"].(string)
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if latency := time.Since(at); err == nil && latency < oldestOrder {

@@ -81,11 +81,11 @@ func (c *Consumer) award(ctx context.Context, deliveries []delivery) (ok bool) {
 // settle is the decision. Deliveries are settled in the order in which they came; those that are
 // done are acknowledged together at the end. Its error ends the session.
 func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded bool, err error) {
-	var done []delivery
+	done := make([]*delivery, 0, len(deliveries))
 	c.noteFailures(ctx, deliveries)
 	c.metrics.consumed.Add(float64(len(deliveries)))
-	for _, d := range deliveries {
-		err := error(nil)
+	for i := range deliveries {
+		d, err := &deliveries[i], error(nil)
 		switch {
 		case refusal(d.err) != "": // no try will ever be better: to the DLQ, as it is
 			detail := strings.TrimPrefix(d.err.Error(), refusal(d.err)+": ")
@@ -127,7 +127,7 @@ func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded
 // acknowledge settles the deliveries that are done with one call. It covers everything up to the
 // last of them, which is right because batches are handled in the order of their delivery: whatever
 // is older has been settled, and what was rejected in between was so before.
-func (c *Consumer) acknowledge(done []delivery) error {
+func (c *Consumer) acknowledge(done []*delivery) error {
 	if len(done) == 0 {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (c *Consumer) acknowledge(done []delivery) error {
 }
 
 // say logs what became of a message, under its short id.
-func (c *Consumer) say(d delivery, level slog.Level, format string, args ...any) {
+func (c *Consumer) say(d *delivery, level slog.Level, format string, args ...any) {
 	if !c.log.Enabled(context.Background(), level) {
 		return
 	}
