@@ -17,7 +17,7 @@ TOOL   := go tool -modfile=tools/go.mod
 ##@ See it work
 
 .PHONY: demo
-demo: ## Play every failure story on real servers and print the verdicts
+demo: ## Play the main failure stories on real servers and print the verdicts; `go run ./scripts/scenario --list` names all
 	@go run ./scripts/stack up
 	@go run ./scripts/scenario
 

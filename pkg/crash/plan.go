@@ -87,12 +87,16 @@ type Flags struct {
 }
 
 // CrashPlan is what the flags and flag, the text of --crash-at, amount to. --crash-at wins over
-// CRASH_AT, and CRASH_AT over its aliases.
-func (f Flags) CrashPlan(flag string) (Plan, error) {
+// CRASH_AT, and CRASH_AT over its aliases. The variables may name a point of another service, since
+// several are often started with the same ones; --crash-at may not.
+func (f Flags) CrashPlan(service, flag string) (Plan, error) {
 	switch {
 	case flag != "":
 		var plan Plan
 		err := plan.UnmarshalText([]byte(flag))
+		if err == nil && !strings.HasPrefix(string(plan.Point), service+".") {
+			err = fmt.Errorf("%s does not come to %s", service, plan.Point)
+		}
 		return plan, err
 	case f.CrashAt.Point != "":
 		return f.CrashAt, nil

@@ -53,9 +53,12 @@ func TestAliasesAndPrecedence(t *testing.T) {
 		"CRASH_AT wins":       {flags: Flags{CrashAt: at, CrashBeforeAck: true}, want: RelayAfterClaim},
 		"--crash-at wins":     {flags: Flags{CrashAt: at}, flag: "relay.after-mark", want: RelayAfterMark},
 	} {
-		if got, err := c.flags.CrashPlan(c.flag); err != nil || got.Point != c.want {
+		if got, err := c.flags.CrashPlan("relay", c.flag); err != nil || got.Point != c.want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
+	}
+	if _, err := (Flags{}).CrashPlan("relay", "orders.after-commit"); err == nil {
+		t.Error("the relay took a flag for a point of orders")
 	}
 }
 

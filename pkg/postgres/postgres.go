@@ -96,19 +96,23 @@ func Open(u URL, name string, o Options) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(context.Background(), config)
 }
 
-// Ready asks the server one question: does it answer, and can it be written to? The connections
-// to one that only reads are dropped: the next ones find the new primary.
-func Ready(ctx context.Context, pool *pgxpool.Pool) error {
+// Ready asks the server one question: does it answer, can it be written to, and has it the table? The
+// connections to one that only reads are dropped: the next ones find the new primary.
+func Ready(ctx context.Context, pool *pgxpool.Pool, table string) error {
 	var readOnly string
-	err := pool.QueryRow(ctx, `SHOW transaction_read_only`).Scan(&readOnly)
-	if err == nil && readOnly == "on" {
+	var there bool
+	err := pool.QueryRow(ctx, `SELECT current_setting('transaction_read_only'), to_regclass($1) IS NOT NULL`, table).Scan(&readOnly, &there)
+	switch {
+	case err != nil:
+	case readOnly == "on":
 		pool.Reset()
 		err = errors.New("the server is read-only")
+	case !there:
+		err = fmt.Errorf("there is no table %s (`bin/migrations up` makes it)", table)
+	default:
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("database: %w", err)
-	}
-	return nil
+	return fmt.Errorf("database: %w", err)
 }
 
 // Await waits until the server at u answers, at most for the time given.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,10 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/danielgtaylor/huma/v2/validation"
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -29,8 +32,13 @@ const (
 	probeTimeout = 2 * time.Second
 )
 
-// A member called customerid is not customerId but a misspelt one, and refused as such.
-func init() { huma.ValidateStrictCasing = true }
+func init() {
+	// A member called customerid is not customerId but a misspelt one, and refused as such.
+	huma.ValidateStrictCasing = true
+	// Bounds as people write them, not 2.147483647e+09.
+	validation.MsgExpectedMinimumNumber = "expected number >= %.0f"
+	validation.MsgExpectedMaximumNumber = "expected number <= %.0f"
+}
 
 // Ready tells whether a service can do its work now; the error says what is missing.
 type Ready func(ctx context.Context) error
@@ -61,9 +69,22 @@ func NewRouter(title string, ready Ready, metrics *prometheus.Registry) (http.Ha
 	router.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	config := huma.DefaultConfig(title, "1")
 	// What curl -d sends unless told otherwise; the body is JSON all the same.
-	config.Formats["application/x-www-form-urlencoded"] = huma.DefaultJSONFormat
+	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: readJSON}
+	config.Formats["application/json"], config.Formats["json"] = format, format
+	config.Formats["application/x-www-form-urlencoded"] = format
 	config.CreateHooks = nil // no "$schema" member in bodies: they are the contract's, to the letter
 	return router, humachi.New(router, config)
+}
+
+// readJSON reads a body. Its errors are for whoever sent it: a number that the API's description takes for
+// an integer may be too large for one, or be written as 1e3.
+func readJSON(body []byte, into any) error {
+	err := json.Unmarshal(body, into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && strings.HasPrefix(wrong.Value, "number") {
+		return fmt.Errorf("%s: expected a whole number of at most %d bits, without point and exponent, not %s",
+			wrong.Field, wrong.Type.Bits(), strings.TrimPrefix(wrong.Value, "number "))
+	}
+	return err
 }
 
 // NewMetrics makes a registry that knows the process itself: memory, CPU, goroutines. It belongs to
@@ -115,9 +136,9 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 // Health is what `NAME health` does, for container images that have no shell and no curl: it asks
 // /readyz of the service that listens on the address in the named variable.
 func Health(ctx context.Context, getenv func(string) string, variable, defaultAddr string) error {
-	addr := getenv(variable)
+	addr := cmp.Or(getenv(variable), defaultAddr)
 	if addr == "" {
-		addr = defaultAddr
+		return Usagef("%s is not set", variable)
 	}
 	if err := CheckAddr(variable, addr); err != nil {
 		return UsageError{err}

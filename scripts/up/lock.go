@@ -10,19 +10,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
 )
 
 const (
-	stackDir = ".stack"
+	// lockFile is not in .stack/, which goes away with the servers.
+	lockFile = ".up.pid"
 	// stopPatience is how long --stop waits; services have their own, shorter grace time.
 	stopPatience = 60 * time.Second
 )
-
-var lockFile = filepath.Join(stackDir, "up.pid")
 
 type lock struct{ file *os.File }
 

@@ -55,6 +55,9 @@ func (s *stage) play(ctx context.Context) error {
 			greeted = nil
 		case c := <-s.deaths:
 			s.mourn(c)
+			if greeted != nil && c.address() == "" {
+				return errors.New(c.name + " could not start; its last line tells why")
+			}
 			if s.commands == nil && !slices.ContainsFunc(s.all(), (*child).running) {
 				return errors.New("all three services have ended")
 			}
@@ -110,7 +113,7 @@ func (s *stage) mourn(c *child) {
 	if c.asked.Load() {
 		return
 	}
-	again := fmt.Sprintf("in another terminal: (export $(go run ./scripts/stack env %s) LOG_LEVEL=debug; bin/%s)", c.name, c.name)
+	again := fmt.Sprintf("in another terminal: (eval \"$(go run ./scripts/stack env %s)\"; export %s; bin/%s)", c.name, strings.Join(defaults, " "), c.name)
 	if s.commands != nil {
 		again = "type " + c.name + " and Enter"
 	}

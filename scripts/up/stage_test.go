@@ -132,6 +132,6 @@ func TestAllDeadWithoutAKeyboardIsAFailure(t *testing.T) {
 	t.Setenv("CRASH_AT", "orders.after-commit")
 	out, cancel, done := playFakes(t, nil)
 	defer cancel()
-	out.await(t, "(export $(go run ./scripts/stack env loyalty) LOG_LEVEL=debug; bin/loyalty)")
+	out.await(t, "(eval \"$(go run ./scripts/stack env loyalty)\"; export LOG_LEVEL=debug RELAY_ADDR=127.0.0.1:8082; bin/loyalty)")
 	wantReturn(t, done, "all three services have ended")
 }

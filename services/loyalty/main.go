@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
-	plan, err := config.CrashPlan(cli.CrashAt)
+	plan, err := config.CrashPlan("loyalty", cli.CrashAt)
 	if err != nil {
 		return service.Usagef("--crash-at: %w", err)
 	}

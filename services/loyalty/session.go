@@ -37,7 +37,7 @@ func (c *Consumer) Ready(ctx context.Context) error {
 	if !c.attached.Load() {
 		return errors.New("not attached to the queue")
 	}
-	return postgres.Ready(ctx, c.pool)
+	return postgres.Ready(ctx, c.pool, "loyalty.processed_messages")
 }
 
 // askTimeout bounds the question whether the database is there.
@@ -48,7 +48,7 @@ const askTimeout = 5 * time.Second
 func (c *Consumer) askDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	err := postgres.Ready(ctx, c.pool)
+	err := postgres.Ready(ctx, c.pool, "loyalty.processed_messages")
 	if err != nil {
 		c.pool.Reset()
 	}

@@ -70,7 +70,7 @@ type api struct {
 // newHandler makes the HTTP side of orders. It is ready while the database answers and may be
 // written to; the broker's state is of no interest here.
 func newHandler(pool *pgxpool.Pool, waker *outbox.Waker, log *slog.Logger) http.Handler {
-	router, humaAPI := service.NewRouter("orders", func(ctx context.Context) error { return postgres.Ready(ctx, pool) }, service.NewMetrics())
+	router, humaAPI := service.NewRouter("orders", func(ctx context.Context) error { return postgres.Ready(ctx, pool, "orders.outbox") }, service.NewMetrics())
 	a := api{pool: pool, waker: waker, log: log}
 	huma.Register(humaAPI, huma.Operation{
 		OperationID: "place-order", Method: http.MethodPost, Path: "/orders", Summary: "Place an order",

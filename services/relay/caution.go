@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// This file answers: which form does the first statement of a claim take? The cautious one asks of
-// every row whether something holds it up, which costs more than all the rest. The hasty one passes
-// over whatever anybody has ever locked, which is the cheapest way past the rows of other relays.
-// Both only find rows; what they may not have found or should not have, the second statement or the
-// next claim sets right.
+// This file answers: with which statement does a claim lock ready rows? selectUnblocked, the careful
+// one, asks of every row whether something holds it up, which costs more than all the rest.
+// selectUntouched, the hasty one, passes over whatever anybody has ever locked, which is the cheapest
+// way past the rows of other relays. What they find and should not have, the claim's second step drops;
+// what they should have found and have not, another claim finds, soon.
 
 const (
-	// carefulFor is how long claims ask after a row that was held up has been met.
+	// carefulFor is how long claims are careful after a row that was held up has been met.
 	carefulFor = 10 * time.Second
-	// hastyFor is how long, after a full batch of any rows, claims take only untouched ones. It bounds
-	// how long rows wait that a dead relay had locked.
+	// hastyFor is how long claims are hasty after a full batch of any rows. It bounds how long rows wait
+	// that a dead relay had locked.
 	hastyFor = 200 * time.Millisecond
 	// lockedFor is how long an aggregate is left alone after one of its rows was found to be locked.
 	lockedFor = 200 * time.Millisecond
@@ -24,14 +24,14 @@ const (
 // caution remembers what the last claims have met. The zero value has met nothing.
 type caution struct {
 	mu      sync.Mutex
-	careful time.Time // until then claims are cautious,
+	careful time.Time // until then claims are careful,
 	hasty   time.Time // and until then, if they are not, hasty
 
 	lockedUntil time.Time // when the aggregates below are forgotten; column by column, for SQL
 	kinds, ids  []string
 }
 
-// form is a form of the first statement, with what it asks for besides limit and floor.
+// form is one of these statements, with what it asks for besides limit and floor.
 type form struct {
 	sql  string
 	more []any

@@ -19,7 +19,7 @@ func TestAHastyClaimDoesNotForgetWhatWasLockedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
-	r.claimer.hasty = time.Now().Add(time.Hour)
+	r.claimer.caution.hasty = time.Now().Add(time.Hour)
 	claim := func(want int) {
 		t.Helper()
 		held, err := r.claimer.Claim(t.Context(), 100)
@@ -34,7 +34,7 @@ func TestAHastyClaimDoesNotForgetWhatWasLockedOnce(t *testing.T) {
 	if err := dead.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.claimer.hasty = time.Now().Add(time.Hour)
+	r.claimer.caution.hasty = time.Now().Add(time.Hour)
 	claim(50)
 }
 

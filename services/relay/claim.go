@@ -19,12 +19,13 @@ import (
 // receivers that take long. Each mode respects the other's claims.
 //
 // The rule is that events of one aggregate leave in the order of their ids, however many relays
-// there are. It takes two statements. The first locks rows; it has three forms, which differ in what
-// they look at, and in cost. The second decides, and must be a new one, with a new snapshot
-// (READ COMMITTED): a row lock is taken after the snapshot, so the first can lock a row while an
-// earlier one of its aggregate has failed, or is held by a peer and passed over. What the second
-// finds behind such a row is dropped. It decides on what is pending, never on what a peer seems to
-// hold (docs/decisions, order per aggregate).
+// there are. It takes two steps. The first locks rows: selectDue those whose next try is due, and one of
+// selectReady, selectUntouched and selectUnblocked the others; these three differ in what they pass
+// over, and in cost (caution.go chooses). The second, selectBatch, decides, and must be a new statement
+// with a new snapshot (READ COMMITTED): a row lock is taken after the snapshot, so the first step can
+// lock a row while an earlier one of its aggregate has failed, or is held by a peer and passed over.
+// What the second finds behind such a row is dropped. It decides on what is pending, never on what a
+// peer seems to hold (docs/decisions, order per aggregate).
 
 // The statements are put together from a few conditions, so that each stands once.
 const (
@@ -105,7 +106,7 @@ const selectUnblocked = ready + `
   AND coalesce(CASE WHEN ` + someWaiting + ` THEN (SELECT w.id ` + firstWaiting + `) END, o.id) >= o.id
   AND coalesce((SELECT e.locked_until ` + firstLeased + `), '-infinity') < now()` + inOrder
 
-// selectBatch is the second statement: the rows just locked, $1, whole, and whether each is held up
+// selectBatch is the second step: the rows just locked, $1, whole, and whether each is held up
 // by a lower pending row of its aggregate that is not among them. A payload above $3 bytes cannot be sent
 // anyway and is left behind. The ready rows outside are found in one walk from the floor up, in which
 // other aggregates than theirs are left out early. IS TRUE and OFFSET 0 keep the planner's hands off:
@@ -151,21 +152,22 @@ type Claimer struct {
 	pool  *pgxpool.Pool
 	lease time.Duration // 0 = mode tx
 	floor *floor
-	caution
+	// What the last claims have met.
+	caution caution
 }
 
-// maxLooks bounds how often one claim looks again because all it has found is held up.
-const maxLooks = 10
+// maxAttempts bounds how often one claim tries again because all it has found is held up.
+const maxAttempts = 10
 
 // Claim takes up to limit rows. It returns an empty claim, which holds nothing, when there are none.
 func (c *Claimer) Claim(ctx context.Context, limit int) (*Claim, error) {
-	form := c.form()
-	for range maxLooks {
+	form := c.caution.form()
+	for range maxAttempts {
 		held, err := c.claim(ctx, limit, form)
 		if err != nil {
 			return nil, err
 		}
-		next, again := c.learn(form, held)
+		next, again := c.caution.learn(form, held)
 		if !again {
 			return held, nil
 		}
@@ -177,7 +179,7 @@ func (c *Claimer) Claim(ctx context.Context, limit int) (*Claim, error) {
 	return &Claim{}, nil
 }
 
-// claim is one look, with one form of the first statement.
+// claim makes one attempt, with one form of the first step.
 func (c *Claimer) claim(ctx context.Context, limit int, f form) (_ *Claim, err error) {
 	tx, err := c.pool.Begin(ctx)
 	if err != nil {
@@ -189,15 +191,16 @@ func (c *Claimer) claim(ctx context.Context, limit int, f form) (_ *Claim, err e
 			rollback(ctx, held.tx)
 		}
 	}()
-	floor, full := c.floor.value()
-	if full && f.sql == selectUntouched {
+	from, bottom := c.floor.value()
+	if bottom && f.sql == selectUntouched {
 		f.sql = selectReady
 	}
-	if held.ids, held.full, err = lockRows(ctx, tx, limit, floor, f); err != nil {
+	due, err := held.lockRows(ctx, tx, limit, from, f)
+	if err != nil {
 		return nil, err
 	}
-	if full {
-		c.floor.looked(lowestOf(held.ids))
+	if bottom {
+		c.floor.foundAtTheBottom(lowestOf(held.ids[due:]))
 	}
 	if len(held.ids) == 0 {
 		return held, nil
@@ -207,7 +210,7 @@ func (c *Claimer) claim(ctx context.Context, limit int, f form) (_ *Claim, err e
 			return nil, err
 		}
 	}
-	if err := held.load(ctx, c.pool, floor); err != nil {
+	if err := held.load(ctx, c.pool, from); err != nil {
 		return nil, err
 	}
 	return held, nil
@@ -234,10 +237,10 @@ const rollbackTimeout = time.Second
 // maxBatchBytes bounds what a batch holds in memory, whatever RELAY_BATCH says: payloads as stored.
 const maxBatchBytes = 4 << 20
 
-// lockRows runs the first statement for both kinds of rows. Rows that are due get at most half of
-// the batch, and the whole only if no others are there, so that a crowd of failing ones cannot keep
-// fresh ones waiting.
-func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, ready form) (ids []int64, full bool, err error) {
+// lockRows is the first step, for both kinds of rows; it returns how many of them are due ones, which
+// come first. These get at most half of the batch, and the whole only if no others are there, so that a
+// crowd of failing ones cannot keep fresh ones waiting.
+func (c *Claim) lockRows(ctx context.Context, tx pgx.Tx, limit int, from int64, ready form) (due int, err error) {
 	bytes := 0
 	lock := func(f form, limit int) error {
 		if limit == 0 || bytes > maxBatchBytes {
@@ -245,10 +248,10 @@ func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, ready form
 		}
 		var id int64
 		var size int
-		rows, _ := tx.Query(ctx, f.sql, append([]any{limit, floor}, f.more...)...)
+		rows, _ := tx.Query(ctx, f.sql, append([]any{limit, from}, f.more...)...)
 		_, err := pgx.ForEachRow(rows, []any{&id, &size}, func() error {
 			if bytes <= maxBatchBytes { // the first row beyond the bound is still taken: one always is
-				ids = append(ids, id)
+				c.ids = append(c.ids, id)
 			}
 			bytes += size
 			return nil
@@ -259,17 +262,20 @@ func lockRows(ctx context.Context, tx pgx.Tx, limit int, floor int64, ready form
 		return nil
 	}
 	if err := lock(form{sql: selectDue}, limit/2); err != nil {
-		return nil, false, err
+		return 0, err
 	}
-	if err := lock(ready, limit-len(ids)); err != nil {
-		return nil, false, err
+	due = len(c.ids)
+	if err := lock(ready, limit-due); err != nil {
+		return 0, err
 	}
-	if len(ids) == 0 {
+	if len(c.ids) == 0 {
 		if err := lock(form{sql: selectDue}, limit); err != nil {
-			return nil, false, err
+			return 0, err
 		}
+		due = len(c.ids)
 	}
-	return ids, len(ids) == limit || bytes > maxBatchBytes, nil
+	c.full = len(c.ids) == limit || bytes > maxBatchBytes
+	return due, nil
 }
 
 const takeLease = `
@@ -293,13 +299,13 @@ func (c *Claim) toLease(ctx context.Context, lease time.Duration) error {
 // maxPayload is the largest body a broker takes: 16 MiB is RabbitMQ's default since 4.0.
 const maxPayload = 16 << 20
 
-// load runs the second statement.
-func (c *Claim) load(ctx context.Context, pool *pgxpool.Pool, floor int64) error {
+// load is the second step.
+func (c *Claim) load(ctx context.Context, pool *pgxpool.Pool, from int64) error {
 	query := pool.Query
 	if c.tx != nil {
 		query = c.tx.Query
 	}
-	rows, _ := query(ctx, selectBatch, c.ids, floor, maxPayload)
+	rows, _ := query(ctx, selectBatch, c.ids, from, maxPayload)
 	c.Events = make([]Event, 0, len(c.ids))
 	var e Event
 	var heldUp bool

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -104,14 +105,9 @@ func requeue(ctx context.Context, pool *pgxpool.Pool, c DeadRequeueCmd, stdout i
 		return err
 	}
 	fmt.Fprintf(stdout, "requeued %d\n", len(ids))
-	requeued := map[int64]bool{}
-	for _, id := range ids {
-		requeued[id] = true
-	}
-	for _, id := range c.IDs {
-		if !requeued[id] {
-			return fmt.Errorf("there is no dead event %d", id)
-		}
+	missing := slices.DeleteFunc(slices.Clone(c.IDs), func(id int64) bool { return slices.Contains(ids, id) })
+	if len(missing) > 0 {
+		return fmt.Errorf("not dead, so not requeued: %v", missing)
 	}
 	return nil
 }

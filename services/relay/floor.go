@@ -62,19 +62,20 @@ type floor struct {
 	lastLook time.Time
 	lastFull time.Time
 
-	seen   int64 // M, at seenAt; 0 = none
+	seen   int64 // M, first step of the rule; 0 = none
 	seenAt time.Time
-	next   *goal // what will be visible, and when
-	passed int64 // all ids up to here are visible
+	next   *goal // second step; nil = not taken
+	passed int64 // third step: all ids up to here are visible
 }
 
+// goal says that ids up to M are visible once all transactions below X have ended.
 type goal struct {
 	id     int64 // M
 	before int64 // X
 }
 
-// value is where the next claim starts: the floor, or once a minute the bottom (full).
-func (f *floor) value() (id int64, full bool) {
+// value is where the next claim starts: the floor, or once a minute the bottom.
+func (f *floor) value() (id int64, bottom bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if time.Since(f.lastFull) >= fullEvery {
@@ -83,10 +84,10 @@ func (f *floor) value() (id int64, full bool) {
 	return f.id, false
 }
 
-// looked is told of a full claim that has succeeded, and of the lowest ready id it found (0 = none). If
-// that is below the floor, somebody has put a row there by hand, and there may be more than a batch of
-// them: the floor goes down to it.
-func (f *floor) looked(lowest int64) {
+// foundAtTheBottom is told of a claim from there that has succeeded, and of the lowest ready id it took
+// (0 = none). If that is below the floor, somebody has put a row there by hand, and there may be more
+// than a batch of them: the floor goes down to it.
+func (f *floor) foundAtTheBottom(lowest int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lastFull = time.Now()

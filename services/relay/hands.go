@@ -10,9 +10,10 @@ import (
 )
 
 // This file answers: what does the relay do while the broker writes a batch to disk? As long as
-// there is a backlog, a second hand settles the batch before and claims the next one. Two hands
-// never publish at once, and to the order of events their claims are as different as those of two
-// relays: a row is the one's or the other's, and each leaves alone what is behind the other's rows.
+// there is a backlog, it has two hands. Each takes batches of its own through claim, publish and settle;
+// while one publishes, the other settles its last batch and claims its next. They never publish at once,
+// and to the order of events their claims are as different as those of two relays: a row is the one's or
+// the other's, and each leaves alone what is behind the other's rows.
 
 // publishOn lets both hands work until the session breaks or ctx ends.
 func (r *Relay) publishOn(ctx context.Context, transport Transport) error {
@@ -61,7 +62,7 @@ const turnTimeout = 2 * time.Second
 
 // publish sends a batch when the other hand is not sending one, and says what became of it. The
 // batch is not sent if its turn does not come in time, or if the session is over by then: the turn
-// in which a session breaks is never passed on.
+// in which a session breaks is never passed on, and ends with that session (Relay.session).
 func (r *Relay) publish(session context.Context, transport Transport, batch []Event) (results []error, err error) {
 	results = make([]error, len(batch))
 	for i := range results {

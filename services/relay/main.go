@@ -28,7 +28,7 @@ type CLI struct {
 
 	Run struct {
 		Once bool `help:"Publish at most one batch, then exit."`
-	} `cmd:"" default:"withargs" help:"Publish for ever (the default)."`
+	} `cmd:"" default:"withargs" help:"Publish for ever (the default), or one batch: --once."`
 	Status struct {
 		JSON bool `name:"json" help:"As JSON."`
 	} `cmd:"" help:"Tell how far behind the outbox is."`
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
-	plan, err := config.CrashPlan(cli.CrashAt)
+	plan, err := config.CrashPlan("relay", cli.CrashAt)
 	if err != nil {
 		return service.Usagef("--crash-at: %w", err)
 	}
@@ -149,10 +149,16 @@ func once(ctx context.Context, config Config, r *Relay) error {
 	}
 	transport, err := service.Try(ctx, service.OneShotTimeout, r.open)
 	if err != nil {
-		return fmt.Errorf("no answer from %s within %v: %w", config.AMQPURL, service.OneShotTimeout, err)
+		return fmt.Errorf("cannot use %s, tried for %v: %w", config.AMQPURL, service.OneShotTimeout, err)
 	}
 	defer transport.Close()
+	if err := r.askDatabase(ctx); err != nil {
+		return err
+	}
 	done, err := r.publishBatch(ctx, transport, r.batch)
+	if err == nil && done == (Settled{}) {
+		r.log.Info("nothing to publish now: `relay status` tells what waits")
+	}
 	if err == nil && done.Failed > 0 {
 		err = fmt.Errorf("%d of %d events not published, they stay in the outbox", done.Failed, done.Published+done.Failed)
 	}

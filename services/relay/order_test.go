@@ -156,7 +156,7 @@ func TestEventsOfAnAggregateArriveInOrder(t *testing.T) {
 func awaitNonePending(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
 	last, since := int64(-1), time.Now()
-	lab.Poll(t, 3*time.Minute, "all published", func() (bool, error) {
+	lab.Poll(t, 6*time.Minute, "all published", func() (bool, error) {
 		n := lab.One[int64](t, db, countPending)
 		if n != last {
 			last, since = n, time.Now()

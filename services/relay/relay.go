@@ -39,7 +39,7 @@ type Relay struct {
 
 	connected   atomic.Bool
 	backlog     chan struct{} // a hint for the second hand that a batch was full
-	turn        chan struct{} // holds a token while somebody publishes, who alone uses these:
+	turn        chan struct{} // full while a hand has its turn to publish, which alone uses these:
 	oneByOne    bool          // a session ended because of one event, and it is not known yet which
 	unconfirmed bool          // events without a confirm have been told of, and nothing has been confirmed since
 }
@@ -49,7 +49,14 @@ func (r *Relay) Ready(ctx context.Context) error {
 	if !r.connected.Load() {
 		return errors.New("no session with the broker")
 	}
-	return postgres.Ready(ctx, r.pool)
+	return postgres.Ready(ctx, r.pool, "orders.outbox")
+}
+
+// askDatabase tells what is wrong with the database before anything depends on it.
+func (r *Relay) askDatabase(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	return postgres.Ready(ctx, r.pool, "orders.outbox")
 }
 
 // session publishes over one transport session until that breaks or ctx ends. A batch under way
@@ -58,6 +65,9 @@ func (r *Relay) Ready(ctx context.Context) error {
 // It begins with a probe of one row. A broker under an alarm lets everybody connect and confirms
 // nothing; as long as that lasts one row is tried now and then, and all others are left alone.
 func (r *Relay) session(ctx context.Context, up func()) error {
+	if err := r.askDatabase(ctx); err != nil {
+		return err
+	}
 	transport, err := r.open(ctx)
 	if err != nil {
 		return err
@@ -144,7 +154,7 @@ func (r *Relay) claim(ctx context.Context, limit int) (*Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
 	if err := r.claimer.floor.raise(ctx, r.pool); err != nil {
-		return nil, fmt.Errorf("look: %w", err)
+		return nil, fmt.Errorf("scan floor: %w", err)
 	}
 	return r.claimer.Claim(ctx, limit)
 }

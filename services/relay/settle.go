@@ -44,7 +44,7 @@ type Settled struct {
 	Stale int
 }
 
-// Settle writes the results down: Events[i] is published if results[i] is nil, has failed if it is
+// Settle writes the results down, one for each of Events: it is published if results[i] is nil, has failed if it is
 // an *attemptError, and is given back otherwise. If it returns an error nothing is known to be
 // written; the events are then published again, and the inbox sees the duplicates.
 func (c *Claim) Settle(ctx context.Context, pool *pgxpool.Pool, results []error, maxAttempts int) (settled Settled, err error) {

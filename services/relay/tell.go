@@ -56,8 +56,11 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) (publis
 			}
 			r.unconfirmed = true
 		}
-		r.log.Log(context.Background(), level, fmt.Sprintf("not published %d (%s): %s", len(of), reason, names(of, limit)),
-			"not_published", len(of), "reason", reason)
+		what := fmt.Sprintf("not published %d (%s)", len(of), reason)
+		if reason == errUnknown.Error() {
+			what = fmt.Sprintf("not confirmed %d, to be published again", len(of))
+		}
+		r.log.Log(context.Background(), level, what+": "+names(of, limit), "not_published", len(of), "reason", reason)
 	}
 	if published > 0 {
 		r.unconfirmed = false
