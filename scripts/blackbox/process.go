@@ -115,6 +115,7 @@ func (p *Process) LastLine() string {
 	return p.lines[len(p.lines)-1]
 }
 
+// Signal sends a signal; that the process is gone already is no error.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("%v to %s: %w", sig, p.Name, err)

@@ -22,29 +22,34 @@ import (
 
 // One row of each kind that can never be sent, among rows that can.
 func TestARowThatCannotBeSentHurtsOnlyItself(t *testing.T) {
-	inBothModes(t, func(t *testing.T, l *lab.Lab, mode string) {
-		db, ch := l.Owner(t), l.Channel(t)
-		lab.Exec(t, db, insertEvents, 5)
-		lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) VALUES
-			('order', 'oversize', 'order.placed', jsonb_build_object('x', repeat('x', 17 << 20))),
-			('order', 'key', repeat('k', 300), '{}'),
-			('order', 'unroutable', 'nobody.listens', '{}')`)
-		lab.Exec(t, db, insertEvents, 5)
-		r := lab.Start(t, run, environment(l, "RELAY_CLAIM", mode, "RELAY_MAX_ATTEMPTS", "1"))
-		lab.AwaitOne(t, db, 0, countPending)
-		if n := lab.Ready(t, ch, topology.Queue); n != 10 {
-			t.Errorf("%d messages, want each good row once: 10", n)
-		}
-		for id, says := range map[string]string{"oversize": "above the limit", "key": "routing key", "unroutable": "no queue is bound"} {
-			got := lab.One[string](t, db, `SELECT attempt_count || ' ' || last_error FROM orders.outbox WHERE aggregate_id = $1 AND dead_lettered_at IS NOT NULL`, id)
-			if !strings.HasPrefix(got, "1 ") || !strings.Contains(got, says) {
-				t.Errorf("%s: %s", id, got)
+	t.Parallel()
+	for _, mode := range []string{"tx", "lease"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			l := lab.ForTest(t)
+			db, ch := l.Owner(t), l.Channel(t)
+			lab.Exec(t, db, insertEvents, 5)
+			lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) VALUES
+				('order', 'oversize', 'order.placed', jsonb_build_object('x', repeat('x', 17 << 20))),
+				('order', 'key', repeat('k', 300), '{}'),
+				('order', 'unroutable', 'nobody.listens', '{}')`)
+			lab.Exec(t, db, insertEvents, 5)
+			r := lab.Start(t, run, environment(l, "RELAY_CLAIM", mode, "RELAY_MAX_ATTEMPTS", "1"))
+			lab.AwaitOne(t, db, 0, countPending)
+			if n := lab.Ready(t, ch, topology.Queue); n != 10 {
+				t.Errorf("%d messages, want each good row once: 10", n)
 			}
-		}
-		if err := r.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+			for id, says := range map[string]string{"oversize": "above the limit", "key": "routing key", "unroutable": "no queue is bound"} {
+				got := lab.One[string](t, db, `SELECT attempt_count || ' ' || last_error FROM orders.outbox WHERE aggregate_id = $1 AND dead_lettered_at IS NOT NULL`, id)
+				if !strings.HasPrefix(got, "1 ") || !strings.Contains(got, says) {
+					t.Errorf("%s: %s", id, got)
+				}
+			}
+			if err := r.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // A dead event is listed, requeued under its own event id, and no longer holds its aggregate back.
@@ -132,34 +137,39 @@ func proxy(t *testing.T, l *lab.Lab) (url string, p *toxiproxy.Proxy) {
 
 // An outage is nobody's fault: rows tried while the broker cannot be reached keep their attempts.
 func TestAnOutageSpendsNoAttempts(t *testing.T) {
-	inBothModes(t, func(t *testing.T, l *lab.Lab, mode string) {
-		db := l.Owner(t)
-		url, p := proxy(t, l)
-		r := lab.Start(t, run, environment(l, "AMQP_URL", url, "RELAY_CLAIM", mode, "RELAY_MAX_ATTEMPTS", "1", "RELAY_PUBLISH_TIMEOUT", "300ms"))
-		lab.Exec(t, db, insertEvents, 1)
-		lab.AwaitOne(t, db, 0, countPending)
+	t.Parallel()
+	for _, mode := range []string{"tx", "lease"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			l := lab.ForTest(t)
+			db := l.Owner(t)
+			url, p := proxy(t, l)
+			r := lab.Start(t, run, environment(l, "AMQP_URL", url, "RELAY_CLAIM", mode, "RELAY_MAX_ATTEMPTS", "1", "RELAY_PUBLISH_TIMEOUT", "300ms"))
+			lab.Exec(t, db, insertEvents, 1)
+			lab.AwaitOne(t, db, 0, countPending)
 
-		// The broker takes what is sent and confirms nothing.
-		const swallow = `{"name": "swallow", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`
-		if _, err := p.Toxics.AddToxicJson(strings.NewReader(swallow)); err != nil {
-			t.Fatal(err)
-		}
-		lab.Exec(t, db, insertEvents, 100)
-		r.AwaitOutput("no confirm within 300ms")
-		// Then it cannot be reached at all.
-		p.Stop()
-		r.AwaitOutput("connection refused")
-		if n := lab.One[int64](t, db, `SELECT sum(attempt_count) + count(last_error) FROM orders.outbox`); n != 0 {
-			t.Errorf("%d attempts spent", n)
-		}
-		if err := p.Toxics.RemoveToxic(t.Context(), "swallow"); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lab.AwaitOne(t, db, 0, countPending)
-	})
+			// The broker takes what is sent and confirms nothing.
+			const swallow = `{"name": "swallow", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`
+			if _, err := p.Toxics.AddToxicJson(strings.NewReader(swallow)); err != nil {
+				t.Fatal(err)
+			}
+			lab.Exec(t, db, insertEvents, 100)
+			r.AwaitOutput("no confirm within 300ms")
+			// Then it cannot be reached at all.
+			p.Stop()
+			r.AwaitOutput("connection refused")
+			if n := lab.One[int64](t, db, `SELECT sum(attempt_count) + count(last_error) FROM orders.outbox`); n != 0 {
+				t.Errorf("%d attempts spent", n)
+			}
+			if err := p.Toxics.RemoveToxic(t.Context(), "swallow"); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lab.AwaitOne(t, db, 0, countPending)
+		})
+	}
 }
 
 // A relay that slept past its lease: the peer publishes, and the late settle changes nothing.
@@ -316,13 +326,18 @@ func holdRow(t *testing.T, db *pgxpool.Pool, id int) {
 // Rows that nobody listens for come first, and there are more of them than the half of a batch. The
 // probe of a new session is one of them; the others must not wait for it to succeed.
 func TestUnroutableRowsHoldNobodyElseUp(t *testing.T) {
-	inBothModes(t, func(t *testing.T, l *lab.Lab, mode string) {
-		db := l.Owner(t)
-		lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'lost', n::text, 'nobody.listens', '{}' FROM generate_series(1, 30) n`)
-		lab.Exec(t, db, insertEvents, 5)
-		lab.Start(t, run, environment(l, "RELAY_CLAIM", mode, "RELAY_BATCH", "10", "RELAY_POLL", "200ms"))
-		lab.AwaitOne(t, db, 0, countPending+` AND event_type = 'order.placed'`)
-	})
+	t.Parallel()
+	for _, mode := range []string{"tx", "lease"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			l := lab.ForTest(t)
+			db := l.Owner(t)
+			lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'lost', n::text, 'nobody.listens', '{}' FROM generate_series(1, 30) n`)
+			lab.Exec(t, db, insertEvents, 5)
+			lab.Start(t, run, environment(l, "RELAY_CLAIM", mode, "RELAY_BATCH", "10", "RELAY_POLL", "200ms"))
+			lab.AwaitOne(t, db, 0, countPending+` AND event_type = 'order.placed'`)
+		})
+	}
 }
 
 // A header that does not fit into a frame would end the connection, and with it every session that

@@ -20,6 +20,7 @@ func TestTheFloorWaitsForATransactionThatMayStillCommitBelowIt(t *testing.T) {
 }
 
 func commitLate(t *testing.T, others int64) {
+	t.Helper()
 	l := lab.ForTest(t)
 	db := l.Owner(t)
 	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})

@@ -62,17 +62,6 @@ func newTestRelay(t *testing.T, l *lab.Lab, s settings) *Relay {
 	return r
 }
 
-// inBothModes runs a test once for each claim mode, each time in a lab of its own.
-func inBothModes(t *testing.T, test func(t *testing.T, l *lab.Lab, mode string)) {
-	t.Parallel()
-	for _, mode := range []string{"tx", "lease"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			test(t, lab.ForTest(t), mode)
-		})
-	}
-}
-
 // runRelay runs r until the test ends, or until the function returned is called.
 func runRelay(t *testing.T, r *Relay) (stop func()) {
 	t.Helper()
@@ -251,15 +240,20 @@ func TestARunBehindAHeadHoldsNobodyElseUp(t *testing.T) {
 }
 
 func TestARunWhoseHeadFailedOnceIsPublishedInOrder(t *testing.T) {
-	inBothModes(t, func(t *testing.T, l *lab.Lab, mode string) {
-		db := l.Owner(t)
-		tap := lab.NewTap(t, l.Channel(t))
-		lab.Exec(t, db, insertRun, 600, 1)
-		lab.Exec(t, db, `UPDATE orders.outbox SET retry_at = now() + interval '300 ms', attempt_count = 1 WHERE id = 1`)
-		for range 2 {
-			runRelay(t, newTestRelay(t, l, settings{claim: mode, batch: 500}))
-		}
-		awaitNonePending(t, db)
-		assertOrder(t, db, tap, 600)
-	})
+	t.Parallel()
+	for _, mode := range []string{"tx", "lease"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			l := lab.ForTest(t)
+			db := l.Owner(t)
+			tap := lab.NewTap(t, l.Channel(t))
+			lab.Exec(t, db, insertRun, 600, 1)
+			lab.Exec(t, db, `UPDATE orders.outbox SET retry_at = now() + interval '300 ms', attempt_count = 1 WHERE id = 1`)
+			for range 2 {
+				runRelay(t, newTestRelay(t, l, settings{claim: mode, batch: 500}))
+			}
+			awaitNonePending(t, db)
+			assertOrder(t, db, tap, 600)
+		})
+	}
 }
