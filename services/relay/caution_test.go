@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -41,38 +42,68 @@ func TestAHastyClaimDoesNotForgetWhatWasLockedOnce(t *testing.T) {
 // What claims have met decides what the next one asks.
 func TestTheFormOfTheNextClaim(t *testing.T) {
 	one := []Event{{ID: 1}}
-	full := &Claim{ids: []int64{1}, Events: one, full: true}
-	some := &Claim{ids: []int64{1}, Events: one}
-	none := &Claim{}
-	behind := &Claim{ids: []int64{1}, heldUp: []aggregate{{"order", "1"}}, full: true}
+	x, y := []aggregate{{"order", "1"}}, []aggregate{{"order", "2"}}
 	for _, c := range []struct {
 		name  string
-		form  string
-		held  *Claim
-		again string // the form in which to look again, "" = not
+		hasty bool // before
+		form  form
+		held  Claim
+		again *form // the form in which to try again, nil = not
 		next  string
 	}{
-		{"a full batch", selectReady, full, "", selectUntouched},
-		{"a part of one", selectReady, some, "", selectReady},
-		{"nothing", selectReady, none, "", selectReady},
-		{"held up", selectReady, behind, selectUnblocked, selectUnblocked},
-		{"nothing untouched", selectUntouched, none, selectReady, selectReady},
-		{"held up, untouched", selectUntouched, behind, selectUnblocked, selectUnblocked},
-		{"locked", selectUnblocked, behind, selectUnblocked, selectUnblocked},
+		{"a full batch", false, form{sql: selectReady}, Claim{Events: one, full: true}, nil, selectUntouched},
+		{"a full batch, locked before", true, form{sql: selectReady}, Claim{Events: one, full: true, touched: true}, nil, selectReady},
+		{"a part of one", true, form{sql: selectUntouched}, Claim{Events: one}, nil, selectReady},
+		{"another full one", true, form{sql: selectUntouched}, Claim{Events: one, full: true}, nil, selectUntouched},
+		{"nothing", false, form{sql: selectReady}, Claim{}, nil, selectReady},
+		{"nothing untouched", true, form{sql: selectUntouched}, Claim{}, &form{sql: selectReady}, selectReady},
+		{"some held up", false, form{sql: selectReady}, Claim{Events: one, heldUp: x}, nil, selectUnblocked},
+		{"held up", false, form{sql: selectReady}, Claim{heldUp: x}, unblocked(nil, nil), selectUnblocked},
+		{"held up, untouched", true, form{sql: selectUntouched}, Claim{heldUp: x, full: true}, unblocked(nil, nil), selectUnblocked},
+		{"locked", false, *unblocked([]string{"order"}, []string{"1"}), Claim{heldUp: y}, unblocked([]string{"order", "order"}, []string{"1", "2"}), selectUnblocked},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var caution caution
-			again, is := caution.learn(form{sql: c.form}, c.held)
-			if is != (c.again != "") || is && again.sql != c.again {
-				t.Errorf("looks again = %v with %s", is, again.sql)
+			if c.hasty {
+				caution.hasty = time.Now().Add(time.Hour)
 			}
-			next := caution.form()
-			if next.sql != c.next {
+			if again := caution.learn(c.form, &c.held); !reflect.DeepEqual(again, c.again) {
+				t.Errorf("again %v, want %v", again, c.again)
+			}
+			if next := caution.begin(); next.sql != c.next {
 				t.Errorf("next: %s", next.sql)
-			}
-			if c.name == "locked" && len(next.more[0].([]string)) != 1 {
-				t.Error("an aggregate found locked is not left alone")
 			}
 		})
 	}
+}
+
+// A session's probe takes one row. It finds one behind however many aggregates whose first row somebody
+// has locked; and when the lock goes, so do they.
+func TestAProbeFindsItsWayPastLockedHeads(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	const heads = 50
+	lab.Exec(t, db, insertRun, 2, heads)
+	locker := begin(t, db)
+	if _, err := locker.Exec(t.Context(), `SELECT FROM orders.outbox WHERE id <= $1 FOR UPDATE`, heads); err != nil {
+		t.Fatal(err)
+	}
+	lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('customer', '1', 'order.placed', '{}')`)
+	for _, mode := range []string{"tx", "lease"} {
+		r := newTestRelay(t, l, settings{claim: mode})
+		held, err := r.claimer.Claim(t.Context(), 1)
+		if err != nil || len(held.Events) != 1 || held.Events[0].AggregateType != "customer" {
+			t.Fatalf("%s: %+v, %v", mode, held.Events, err)
+		}
+		if _, err := held.Settle(t.Context(), r.pool, []error{errUnknown}, 1); err != nil { // gives it back
+			t.Fatal(err)
+		}
+	}
+	runRelay(t, newTestRelay(t, l, settings{claim: "tx", batch: 100}))
+	lab.AwaitOne(t, db, 2*heads, countPending)
+	if err := locker.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lab.AwaitOne(t, db, 0, countPending)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,16 +33,9 @@ const (
 	// Free: no live lease. The database's clock judges, and no other.
 	oFree = `(o.locked_until IS NULL OR o.locked_until < now())`
 
-	// someWaiting is asked once for a statement: mostly nothing waits, and no row need be asked about.
-	// Such sub-selects are scalar on purpose; as EXISTS they would become a join over all pending rows,
-	// or a walk through the table.
-	someWaiting = `(SELECT true FROM orders.outbox
-       WHERE published_at IS NULL AND dead_lettered_at IS NULL AND retry_at IS NOT NULL
-       ORDER BY retry_at, id
-       LIMIT 1)`
-
-	// firstWaiting is the end of one that finds the lowest waiting row of o's aggregate: one probe into
-	// an index.
+	// firstWaiting is the end of a sub-select that finds the lowest waiting row of o's aggregate: one
+	// probe into an index. Such sub-selects are scalar on purpose; as EXISTS they would become a join
+	// over all pending rows.
 	firstWaiting = `FROM orders.outbox w
        WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
          AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
@@ -68,24 +60,26 @@ const (
          AND ` + fromFloor
 )
 
-// selectDue finds rows whose waiting time is over, of aggregates in which no earlier row is ready
-// and the first waiting one is due itself. They come from an index of their own, which has no floor.
+// selectDue finds rows whose waiting time is over, of aggregates in which no earlier row is ready and the
+// time of the first waiting one was over before: so it is in the batch, too, if there is room for any. They
+// come from an index of their own, which has no floor.
 const selectDue = `
-SELECT o.id, pg_column_size(o.payload)
+SELECT o.id, pg_column_size(o.payload), false
 FROM orders.outbox o
 WHERE ` + oPending + ` AND o.retry_at <= now() AND ` + oFree + `
-  AND (SELECT w.retry_at <= now() ` + firstWaiting + `)
+  AND (SELECT (w.retry_at, w.id) <= (o.retry_at, o.id) ` + firstWaiting + `)
   AND (SELECT e.id ` + firstReady + `) IS NULL
 ORDER BY o.retry_at, o.id
 LIMIT $1
 FOR UPDATE OF o SKIP LOCKED`
 
-// selectReady finds ready rows in the order in which they were written. $2 is the scan floor.
+// selectReady finds ready rows in the order in which they were written, and tells whether somebody has
+// locked them before: xmax is the last transaction that did. $2 is the scan floor.
 const (
 	selectReady = ready + inOrder
 
 	ready = `
-SELECT o.id, pg_column_size(o.payload)
+SELECT o.id, pg_column_size(o.payload), o.xmax <> '0'::xid
 FROM orders.outbox o
 WHERE ` + oPending + ` AND o.retry_at IS NULL AND o.id >= $2 AND ` + oFree
 	inOrder = `
@@ -94,16 +88,15 @@ LIMIT $1
 FOR UPDATE OF o SKIP LOCKED`
 )
 
-// selectUntouched does the same, and leaves out what anybody has ever locked: xmax is the last
-// transaction that did. To see that costs a fifth of trying to lock what a peer has locked.
+// selectUntouched leaves out what has the mark of a lock, old or new. To see that costs a fifth of
+// trying to lock what a peer has locked.
 const selectUntouched = ready + ` AND o.xmax = '0'::xid` + inOrder
 
 // selectUnblocked leaves out what is held up: rows of aggregates of which an earlier row waits or is
-// leased, and of the aggregates $3, $4, of which one has been found to be locked. A run of such rows,
-// however long, does not fill the batch then.
+// leased, and of the aggregates $3, $4. A run of such rows, however long, does not fill the batch then.
 const selectUnblocked = ready + `
   AND (o.aggregate_type, o.aggregate_id) NOT IN (SELECT * FROM unnest($3::text[], $4::text[]))
-  AND coalesce(CASE WHEN ` + someWaiting + ` THEN (SELECT w.id ` + firstWaiting + `) END, o.id) >= o.id
+  AND coalesce((SELECT w.id ` + firstWaiting + `), o.id) >= o.id
   AND coalesce((SELECT e.locked_until ` + firstLeased + `), '-infinity') < now()` + inOrder
 
 // selectBatch is the second step: the rows just locked, $1, whole, and whether each is held up
@@ -125,103 +118,98 @@ WITH others AS MATERIALIZED (
 SELECT o.id, o.event_id, o.aggregate_type, o.aggregate_id, o.event_type, o.event_version,
        CASE WHEN octet_length(o.body) <= $3 THEN o.body END, octet_length(o.body),
        o.tenant_id, o.traceparent, o.created_at, o.attempt_count,
-       coalesce(least(others.first, CASE WHEN ` + someWaiting + ` THEN
-         (SELECT w.id FROM orders.outbox w
-          WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
-            AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
-            AND w.id <> ALL($1)
-          ORDER BY w.aggregate_type, w.aggregate_id, w.id
-          LIMIT 1) END) < o.id, false)
+       coalesce(least(others.first,
+                      (SELECT w.id FROM orders.outbox w
+                       WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id
+                         AND w.published_at IS NULL AND w.dead_lettered_at IS NULL AND w.retry_at IS NOT NULL
+                         AND w.id <> ALL($1)
+                       ORDER BY w.aggregate_type, w.aggregate_id, w.id
+                       LIMIT 1)) < o.id, false)
 FROM (SELECT *, payload::text AS body FROM orders.outbox WHERE id = ANY($1) OFFSET 0) AS o
      LEFT JOIN others USING (aggregate_type, aggregate_id)
 ORDER BY o.id`
 
-// Claim is a batch of rows that are this relay's until it settles them.
+// Claim is a batch of rows that are this relay's until it settles them. One without events holds nothing.
 type Claim struct {
 	Events []Event
 
-	ids    []int64     // all rows held, also those that did not make it into Events
-	heldUp []aggregate // of those that did not: each is behind a row of its aggregate that is not held
-	full   bool        // there was no room for more
-	tx     pgx.Tx      // mode tx: what holds them
-	token  *uuid.UUID  // mode lease: what they carry
+	ids   []int64    // rows that are held: in mode tx also some that are not among Events
+	tx    pgx.Tx     // mode tx: what holds them
+	token *uuid.UUID // mode lease: what they carry
+
+	// What was met on the way.
+	full       bool        // there was no room for more
+	touched    bool        // one of the ready rows had been locked before
+	heldUp     []aggregate // of rows that were locked and did not make it into Events
+	firstReady int64       // the lowest ready row that was locked, 0 = none
 }
 
 // Claimer claims rows in one of the two modes.
 type Claimer struct {
-	pool  *pgxpool.Pool
-	lease time.Duration // 0 = mode tx
-	floor *floor
-	// What the last claims have met.
+	pool    *pgxpool.Pool
+	lease   time.Duration // 0 = mode tx
+	floor   *floor
 	caution caution
 }
 
-// maxAttempts bounds how often one claim tries again because all it has found is held up.
-const maxAttempts = 10
+const (
+	// maxTries and triesWithin bound how often, and for how long, one claim tries again because all that
+	// it has found is held up.
+	maxTries    = 10
+	triesWithin = time.Second
+	// wideTry is how many rows the third try and those after it look at, at least: a batch may be one row.
+	wideTry = 1000
+)
 
-// Claim takes up to limit rows. It returns an empty claim, which holds nothing, when there are none.
+// Claim takes up to limit rows, or none.
 func (c *Claimer) Claim(ctx context.Context, limit int) (*Claim, error) {
-	form := c.caution.form()
-	for range maxAttempts {
-		held, err := c.claim(ctx, limit, form)
-		if err != nil {
-			return nil, err
+	began := time.Now()
+	next := c.caution.begin()
+	for try := 0; next != nil && try < maxTries && time.Since(began) < triesWithin; try++ {
+		from, bottom := c.floor.value()
+		if bottom && next.sql == selectUntouched {
+			next = &form{sql: selectReady}
 		}
-		next, again := c.caution.learn(form, held)
-		if !again {
+		wide := limit
+		if try >= 2 {
+			wide = max(limit, wideTry)
+		}
+		held, err := c.try(ctx, limit, wide, from, *next)
+		if err != nil {
+			return nil, fmt.Errorf("claim: %w", err)
+		}
+		if bottom {
+			c.floor.foundAtTheBottom(held.firstReady)
+		}
+		if next = c.caution.learn(*next, held); next == nil {
 			return held, nil
 		}
-		if _, err := held.Settle(ctx, c.pool, nil, 0); err != nil { // gives them back
-			return nil, err
-		}
-		form = next
 	}
 	return &Claim{}, nil
 }
 
-// claim makes one attempt, with one form of the first step.
-func (c *Claimer) claim(ctx context.Context, limit int, f form) (_ *Claim, err error) {
+// try locks up to wide rows, with one form of the first step, and keeps up to limit of them.
+func (c *Claimer) try(ctx context.Context, limit, wide int, from int64, f form) (_ *Claim, err error) {
 	tx, err := c.pool.Begin(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("claim: %w", err)
+		return nil, err
 	}
 	held := &Claim{tx: tx}
 	defer func() {
-		if held.tx != nil && (err != nil || len(held.ids) == 0) {
-			rollback(ctx, held.tx)
+		if err != nil || len(held.Events) == 0 { // gives back what may be held
+			rollback(ctx, tx)
 		}
 	}()
-	from, bottom := c.floor.value()
-	if bottom && f.sql == selectUntouched {
-		f.sql = selectReady
+	if err := held.lockRows(ctx, wide, from, f); err != nil || len(held.ids) == 0 {
+		return held, err
 	}
-	due, err := held.lockRows(ctx, tx, limit, from, f)
-	if err != nil {
+	if err := held.load(ctx, limit, from); err != nil {
 		return nil, err
 	}
-	if bottom {
-		c.floor.foundAtTheBottom(lowestOf(held.ids[due:]))
-	}
-	if len(held.ids) == 0 {
-		return held, nil
-	}
-	if c.lease > 0 {
-		if err := held.toLease(ctx, c.lease); err != nil {
-			return nil, err
-		}
-	}
-	if err := held.load(ctx, c.pool, from); err != nil {
-		return nil, err
+	if c.lease > 0 && len(held.Events) > 0 {
+		return held, held.toLease(ctx, c.lease)
 	}
 	return held, nil
-}
-
-// lowestOf is the lowest of the ids, 0 if there are none.
-func lowestOf(ids []int64) int64 {
-	if len(ids) == 0 {
-		return 0
-	}
-	return slices.Min(ids)
 }
 
 // rollback ends a transaction that is of no more use. Whoever called may have run out of time; a
@@ -237,10 +225,10 @@ const rollbackTimeout = time.Second
 // maxBatchBytes bounds what a batch holds in memory, whatever RELAY_BATCH says: payloads as stored.
 const maxBatchBytes = 4 << 20
 
-// lockRows is the first step, for both kinds of rows; it returns how many of them are due ones, which
-// come first. These get at most half of the batch, and the whole only if no others are there, so that a
-// crowd of failing ones cannot keep fresh ones waiting.
-func (c *Claim) lockRows(ctx context.Context, tx pgx.Tx, limit int, from int64, ready form) (due int, err error) {
+// lockRows is the first step, for both kinds of rows. Rows that are due get at most half of the batch,
+// and the whole only if no others are there, so that a crowd of failing ones cannot keep fresh ones
+// waiting.
+func (c *Claim) lockRows(ctx context.Context, limit int, from int64, ready form) error {
 	bytes := 0
 	lock := func(f form, limit int) error {
 		if limit == 0 || bytes > maxBatchBytes {
@@ -248,34 +236,35 @@ func (c *Claim) lockRows(ctx context.Context, tx pgx.Tx, limit int, from int64, 
 		}
 		var id int64
 		var size int
-		rows, _ := tx.Query(ctx, f.sql, append([]any{limit, from}, f.more...)...)
-		_, err := pgx.ForEachRow(rows, []any{&id, &size}, func() error {
+		var touched bool
+		rows, _ := c.tx.Query(ctx, f.sql, append([]any{limit, from}, f.more...)...)
+		_, err := pgx.ForEachRow(rows, []any{&id, &size, &touched}, func() error {
 			if bytes <= maxBatchBytes { // the first row beyond the bound is still taken: one always is
 				c.ids = append(c.ids, id)
 			}
 			bytes += size
+			c.touched = c.touched || touched
 			return nil
 		})
-		if err != nil {
-			return fmt.Errorf("claim: %w", err)
+		return err
+	}
+	due := form{sql: selectDue}
+	if err := lock(due, limit/2); err != nil {
+		return err
+	}
+	n := len(c.ids)
+	if err := lock(ready, limit-n); err != nil {
+		return err
+	}
+	if len(c.ids) > n {
+		c.firstReady = c.ids[n]
+	} else if n == 0 {
+		if err := lock(due, limit); err != nil {
+			return err
 		}
-		return nil
-	}
-	if err := lock(form{sql: selectDue}, limit/2); err != nil {
-		return 0, err
-	}
-	due = len(c.ids)
-	if err := lock(ready, limit-due); err != nil {
-		return 0, err
-	}
-	if len(c.ids) == 0 {
-		if err := lock(form{sql: selectDue}, limit); err != nil {
-			return 0, err
-		}
-		due = len(c.ids)
 	}
 	c.full = len(c.ids) == limit || bytes > maxBatchBytes
-	return due, nil
+	return nil
 }
 
 const takeLease = `
@@ -283,14 +272,18 @@ UPDATE orders.outbox
 SET locked_until = now() + $2, lock_token = $3
 WHERE id = ANY($1)`
 
-// toLease turns the locks into a lease and ends the transaction.
+// toLease turns the locks on Events into a lease, and ends the transaction.
 func (c *Claim) toLease(ctx context.Context, lease time.Duration) error {
+	c.ids = c.ids[:0]
+	for _, e := range c.Events {
+		c.ids = append(c.ids, e.ID)
+	}
 	token := uuid.New()
 	if _, err := c.tx.Exec(ctx, takeLease, c.ids, lease, token); err != nil {
-		return fmt.Errorf("claim: %w", err)
+		return err
 	}
 	if err := c.tx.Commit(ctx); err != nil {
-		return fmt.Errorf("claim: %w", err)
+		return err
 	}
 	c.tx, c.token = nil, &token
 	return nil
@@ -299,26 +292,22 @@ func (c *Claim) toLease(ctx context.Context, lease time.Duration) error {
 // maxPayload is the largest body a broker takes: 16 MiB is RabbitMQ's default since 4.0.
 const maxPayload = 16 << 20
 
-// load is the second step.
-func (c *Claim) load(ctx context.Context, pool *pgxpool.Pool, from int64) error {
-	query := pool.Query
-	if c.tx != nil {
-		query = c.tx.Query
-	}
-	rows, _ := query(ctx, selectBatch, c.ids, from, maxPayload)
-	c.Events = make([]Event, 0, len(c.ids))
+// load is the second step. It keeps up to limit events.
+func (c *Claim) load(ctx context.Context, limit int, from int64) error {
+	rows, _ := c.tx.Query(ctx, selectBatch, c.ids, from, maxPayload)
+	c.Events = make([]Event, 0, min(limit, len(c.ids)))
+	seen := map[aggregate]bool{} // among those held up
 	var e Event
 	var heldUp bool
 	_, err := pgx.ForEachRow(rows, append(e.columns(), &heldUp), func() error {
-		if heldUp {
+		switch {
+		case heldUp && !seen[e.aggregate()]:
+			seen[e.aggregate()] = true
 			c.heldUp = append(c.heldUp, e.aggregate())
-		} else {
+		case !heldUp && len(c.Events) < limit:
 			c.Events = append(c.Events, e)
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("claim: %w", err)
-	}
-	return nil
+	return err
 }

@@ -215,8 +215,8 @@ func TestALiveLeaseIsRespectedInBothModes(t *testing.T) {
 	}
 	for _, mode := range []string{"tx", "lease"} {
 		claim, err := newTestRelay(t, l, settings{claim: mode}).claimer.Claim(t.Context(), 10)
-		if err != nil || len(claim.ids) != 0 {
-			t.Errorf("%s took %d leased rows, %v", mode, len(claim.ids), err)
+		if err != nil || len(claim.Events) != 0 {
+			t.Errorf("%s took %d leased rows, %v", mode, len(claim.Events), err)
 		}
 	}
 	// Released by token, a peer finds them at once.

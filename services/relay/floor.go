@@ -33,7 +33,7 @@ import (
 // reads does not hold the floor up: it has no transaction number.
 
 const (
-	// lookEvery bounds how many dead entries gather above the floor: at full speed, about a batch.
+	// lookEvery bounds how many dead entries gather above the floor while a backlog is drained: about a batch.
 	lookEvery = 20 * time.Millisecond
 	// apart is how long M is older than X at least.
 	apart = 200 * time.Millisecond
@@ -91,8 +91,8 @@ func (f *floor) foundAtTheBottom(lowest int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lastFull = time.Now()
-	if lowest > 0 && lowest < f.id {
-		f.id, f.seen, f.next, f.passed = lowest, 0, nil, 0
+	if lowest > 0 {
+		f.id = min(f.id, lowest)
 	}
 }
 
@@ -109,12 +109,17 @@ func (f *floor) raise(ctx context.Context, pool *pgxpool.Pool) error {
 	if err := pool.QueryRow(ctx, look, f.id).Scan(&lowest, &highest, &ended, &next); err != nil {
 		return err
 	}
-	f.seeThrough(f.lastLook, lowest, highest, ended, next)
+	f.seeThrough(f.lastLook, time.Now(), lowest, highest, ended, next)
 	return nil
 }
 
-// seeThrough draws the conclusion from one look.
-func (f *floor) seeThrough(now time.Time, lowest *int64, highest, ended, next int64) {
+// seeThrough draws the conclusion from one look, which took some time: what it has read is of any moment
+// between began and over.
+func (f *floor) seeThrough(began, over time.Time, lowest *int64, highest, ended, next int64) {
+	if highest < f.seen { // the table has been emptied, and ids begin anew
+		f.id, f.seen, f.next, f.passed = 0, 0, nil, 0
+		return
+	}
 	if f.next != nil && ended >= f.next.before {
 		f.passed, f.next = f.next.id, nil
 	}
@@ -123,14 +128,11 @@ func (f *floor) seeThrough(now time.Time, lowest *int64, highest, ended, next in
 		to = min(to, *lowest)
 	}
 	f.id = max(f.id, to)
-	if now.Sub(f.seenAt) >= apart {
+	if began.Sub(f.seenAt) >= apart {
 		if f.next == nil && f.seen > 0 {
 			f.next = &goal{id: f.seen, before: next}
 		}
-		f.seen, f.seenAt = highest, now
-	}
-	if highest < f.id-1 {
-		f.id, f.seen, f.next, f.passed = 0, 0, nil, 0 // the table has been emptied, and ids begin anew
+		f.seen, f.seenAt = highest, over
 	}
 }
 

@@ -133,8 +133,37 @@ func TestTheFloorRisesOnlyWhenAllWritersThatCouldBeBelowHaveEnded(t *testing.T) 
 		{440, nil, 15, 114, 116, 13},
 	} {
 		now := began.Add(time.Duration(look.ms) * time.Millisecond)
-		if f.seeThrough(now, look.lowest, look.highest, look.ended, look.next); f.id != look.want {
+		if f.seeThrough(now, now, look.lowest, look.highest, look.ended, look.next); f.id != look.want {
 			t.Errorf("look %d: floor %d, want %d", n+1, f.id, look.want)
 		}
+	}
+}
+
+// A look that had to wait for its answer may have read M at the end of it, and X is not older than that by much.
+func TestTheFloorCountsFromTheEndOfALook(t *testing.T) {
+	f := &floor{}
+	began := time.Now()
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	f.seeThrough(at(0), at(300), nil, 2, 100, 100)   // M = 2; its writer has no number yet
+	f.seeThrough(at(320), at(321), nil, 2, 100, 100) // too soon for X
+	f.seeThrough(at(340), at(341), nil, 2, 101, 101)
+	if f.id > 1 {
+		t.Errorf("floor %d", f.id)
+	}
+}
+
+// A table that has been emptied begins anew with low ids, wherever the floor was.
+func TestTheFloorGoesDownWhenIDsBeginAnew(t *testing.T) {
+	id := func(n int64) *int64 { return &n }
+	f := &floor{}
+	now := time.Now()
+	for range 3 {
+		now = now.Add(apart)
+		f.seeThrough(now, now, id(4), 1000, 100, 100) // all up to 1000 visible, and id 4 held by a peer
+	}
+	now = now.Add(apart)
+	f.seeThrough(now, now, id(11), 50, 105, 107) // 5 to 10 belong to a writer that is open
+	if f.id > 5 {
+		t.Errorf("floor %d", f.id)
 	}
 }

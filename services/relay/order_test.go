@@ -239,6 +239,44 @@ func TestARunBehindAHeadHoldsNobodyElseUp(t *testing.T) {
 	}
 }
 
+// Each of a relay's two hands holds up the other's claims of a busy aggregate. It drains all the same,
+// without waiting for the poll, which never comes here.
+func TestOneRelayDrainsABusyAggregate(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"tx", "lease"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			l := lab.ForTest(t)
+			db := l.Owner(t)
+			lab.Exec(t, db, insertRun, 1000, 1)
+			runRelay(t, newTestRelay(t, l, settings{claim: mode, batch: 100, poll: time.Hour}))
+			awaitNonePending(t, db)
+		})
+	}
+}
+
+// A requeued event comes after the one behind it in the order of their times. It leaves first all the
+// same, and does not stop the other.
+func TestARequeuedEventGoesBeforeTheOneBehindIt(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []int{1, 20} {
+		t.Run(fmt.Sprint(batch), func(t *testing.T) {
+			t.Parallel()
+			l := lab.ForTest(t)
+			db := l.Owner(t)
+			tap := lab.NewTap(t, l.Channel(t))
+			const aggregates = 20
+			lab.Exec(t, db, insertRun, 2, aggregates)
+			lab.Exec(t, db, `UPDATE orders.outbox SET dead_lettered_at = now() WHERE id <= $1`, aggregates)
+			lab.Exec(t, db, `UPDATE orders.outbox SET retry_at = now() - interval '1 minute', attempt_count = 3 WHERE id > $1`, aggregates)
+			lab.Exec(t, db, requeueDead, true, []int64{})
+			runRelay(t, newTestRelay(t, l, settings{claim: "tx", batch: batch}))
+			awaitNonePending(t, db)
+			assertOrder(t, db, tap, 2*aggregates)
+		})
+	}
+}
+
 func TestARunWhoseHeadFailedOnceIsPublishedInOrder(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"tx", "lease"} {

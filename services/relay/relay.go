@@ -119,21 +119,17 @@ func (r *Relay) publishBatch(session context.Context, transport Transport, limit
 	// A stop request must not cut a batch in half: what has been sent should also be marked.
 	ctx := context.WithoutCancel(session)
 	claim, err := r.claim(ctx, limit)
-	if err != nil || len(claim.ids) == 0 {
+	if err != nil || len(claim.Events) == 0 {
 		return Settled{}, err
 	}
 	crash.At(crash.RelayAfterClaim, orderIDs(claim.Events)...)
 
-	var results []error
-	var broken error
-	if len(claim.Events) > 0 { // if all are behind others, they are given back at once
-		results, broken = r.publish(session, transport, claim.Events)
-	}
-	taken := confirmedIDs(claim.Events, results)
-	if claim.full && len(taken) > 0 {
+	results, broken := r.publish(session, transport, claim.Events)
+	confirmed := confirmedIDs(claim.Events, results)
+	if claim.full && len(confirmed) > 0 {
 		hint(r.backlog)
 	}
-	crash.At(crash.RelayAfterPublish, taken...)
+	crash.At(crash.RelayAfterPublish, confirmed...)
 
 	settling, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
@@ -145,7 +141,7 @@ func (r *Relay) publishBatch(session context.Context, transport Transport, limit
 	if settled.Stale > 0 {
 		r.log.Warn(fmt.Sprintf("%d events are another relay's by now; nothing changed", settled.Stale), "stale", settled.Stale)
 	}
-	crash.At(crash.RelayAfterMark, taken...)
+	crash.At(crash.RelayAfterMark, confirmed...)
 	return settled, broken
 }
 

@@ -48,7 +48,7 @@ type Settled struct {
 // an *attemptError, and is given back otherwise. If it returns an error nothing is known to be
 // written; the events are then published again, and the inbox sees the duplicates.
 func (c *Claim) Settle(ctx context.Context, pool *pgxpool.Pool, results []error, maxAttempts int) (settled Settled, err error) {
-	if len(c.ids) == 0 {
+	if len(c.Events) == 0 {
 		return settled, nil
 	}
 	tx := c.tx

@@ -25,11 +25,12 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) (publis
 	for i, err := range results {
 		if err == nil {
 			published++
+			if debug {
+				taken = append(taken, events.ShortID(batch[i].EventID))
+			}
+			continue
 		}
-		if err == nil && debug {
-			taken = append(taken, events.ShortID(batch[i].EventID))
-		}
-		if err == nil || errors.Is(err, errNotSent) {
+		if errors.Is(err, errNotSent) {
 			continue
 		}
 		reason := err.Error()
@@ -42,7 +43,7 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) (publis
 		byReason[reason] = append(byReason[reason], events.ShortID(batch[i].EventID))
 	}
 	r.metrics.published(len(batch), published, took)
-	if published > 0 {
+	if len(taken) > 0 {
 		r.log.Debug(fmt.Sprintf("published %d: %s", published, strings.Join(taken, ", ")), "published", published)
 	}
 	for _, reason := range reasons {
