@@ -83,7 +83,7 @@ func TestAProbeFindsItsWayPastLockedHeads(t *testing.T) {
 	t.Parallel()
 	l := lab.ForTest(t)
 	db := l.Owner(t)
-	const heads = 50
+	const heads = wideTry + 500
 	lab.Exec(t, db, insertRun, 2, heads)
 	locker := begin(t, db)
 	if _, err := locker.Exec(t.Context(), `SELECT FROM orders.outbox WHERE id <= $1 FOR UPDATE`, heads); err != nil {
@@ -100,7 +100,7 @@ func TestAProbeFindsItsWayPastLockedHeads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runRelay(t, newTestRelay(t, l, settings{claim: "tx", batch: 100}))
+	runRelay(t, newTestRelay(t, l, settings{claim: "tx", batch: 1000}))
 	lab.AwaitOne(t, db, 2*heads, countPending)
 	if err := locker.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
