@@ -33,6 +33,10 @@ const (
 	// Free: no live lease. The database's clock judges, and no other.
 	oFree = `(o.locked_until IS NULL OR o.locked_until < now())`
 
+	// Size is about what the row needs in memory, in bytes, found without reading what is stored apart.
+	oSize = `pg_column_size(o.payload) + octet_length(o.aggregate_type) + octet_length(o.aggregate_id) + octet_length(o.event_type)
+       + octet_length(o.tenant_id) + octet_length(o.traceparent)`
+
 	// firstWaiting is the end of a sub-select that finds the lowest waiting row of o's aggregate: one
 	// probe into an index. Such sub-selects are scalar on purpose; as EXISTS they would become a join
 	// over all pending rows.
@@ -64,7 +68,7 @@ const (
 // time of the first waiting one was over before: so it is in the batch, too, if there is room for any. They
 // come from an index of their own, which has no floor.
 const selectDue = `
-SELECT o.id, pg_column_size(o.payload), false
+SELECT o.id, ` + oSize + `, false
 FROM orders.outbox o
 WHERE ` + oPending + ` AND o.retry_at <= now() AND ` + oFree + `
   AND (SELECT (w.retry_at, w.id) <= (o.retry_at, o.id) ` + firstWaiting + `)
@@ -79,7 +83,7 @@ const (
 	selectReady = ready + inOrder
 
 	ready = `
-SELECT o.id, pg_column_size(o.payload), o.xmax <> '0'::xid
+SELECT o.id, ` + oSize + `, o.xmax <> '0'::xid
 FROM orders.outbox o
 WHERE ` + oPending + ` AND o.retry_at IS NULL AND o.id >= $2 AND ` + oFree
 	inOrder = `
@@ -153,11 +157,10 @@ type Claimer struct {
 }
 
 const (
-	// maxTries and triesWithin bound how often, and for how long, one claim tries again because all that
-	// it has found is held up.
-	maxTries    = 10
+	// triesWithin bounds how long one claim tries again because all that it has found is held up.
 	triesWithin = time.Second
-	// wideTry is how many rows the third try and those after it look at, at least: a batch may be one row.
+	// wideTry is how many rows the third try looks at, at least: a batch may be one row. Each one after
+	// it looks at twice as many, within maxBatchBytes.
 	wideTry = 1000
 )
 
@@ -165,14 +168,14 @@ const (
 func (c *Claimer) Claim(ctx context.Context, limit int) (*Claim, error) {
 	began := time.Now()
 	next := c.caution.begin()
-	for try := 0; next != nil && try < maxTries && time.Since(began) < triesWithin; try++ {
+	for try := 0; next != nil && time.Since(began) < triesWithin; try++ {
 		from, bottom := c.floor.value()
 		if bottom && next.sql == selectUntouched {
 			next = &form{sql: selectReady}
 		}
 		wide := limit
 		if try >= 2 {
-			wide = max(limit, wideTry)
+			wide = max(limit, wideTry<<min(try-2, 6))
 		}
 		held, err := c.try(ctx, limit, wide, from, *next)
 		if err != nil {
@@ -222,7 +225,7 @@ func rollback(ctx context.Context, tx pgx.Tx) {
 
 const rollbackTimeout = time.Second
 
-// maxBatchBytes bounds what a batch holds in memory, whatever RELAY_BATCH says: payloads as stored.
+// maxBatchBytes bounds what a batch holds in memory, whatever RELAY_BATCH says: payloads as stored, the rest as it is.
 const maxBatchBytes = 4 << 20
 
 // lockRows is the first step, for both kinds of rows. Rows that are due get at most half of the batch,

@@ -323,8 +323,8 @@ func holdRow(t *testing.T, db *pgxpool.Pool, id int) {
 	}
 }
 
-// Rows that nobody listens for come first, and there are more of them than the half of a batch. The
-// probe of a new session is one of them; the others must not wait for it to succeed.
+// Rows that nobody listens for come first, and each is a batch. The probe of a new session is one of them;
+// the others must not wait for it to succeed, nor for a poll after each failure: here it never comes.
 func TestUnroutableRowsHoldNobodyElseUp(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"tx", "lease"} {
@@ -334,7 +334,7 @@ func TestUnroutableRowsHoldNobodyElseUp(t *testing.T) {
 			db := l.Owner(t)
 			lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'lost', n::text, 'nobody.listens', '{}' FROM generate_series(1, 30) n`)
 			lab.Exec(t, db, insertEvents, 5)
-			lab.Start(t, run, environment(l, "RELAY_CLAIM", mode, "RELAY_BATCH", "10", "RELAY_POLL", "200ms"))
+			lab.Start(t, run, environment(l, "RELAY_CLAIM", mode, "RELAY_BATCH", "1", "RELAY_POLL", "1h"))
 			lab.AwaitOne(t, db, 0, countPending+` AND event_type = 'order.placed'`)
 		})
 	}
@@ -425,5 +425,27 @@ func TestASlowPathIsNoOutage(t *testing.T) {
 	lab.AwaitOne(t, db, 0, countPending)
 	if strings.Contains(r.Output(), "trying again") || strings.Contains(r.Output(), "not published") {
 		t.Error("taken for an outage")
+	}
+}
+
+// A batch is also bounded by what it needs in memory, whichever column that is in. The first row beyond
+// the bound is still taken: one always is.
+func TestABatchIsBoundedByBytes(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db := l.Owner(t)
+	for _, column := range []string{"payload", "tenant_id", "event_type"} {
+		lab.Exec(t, db, `DELETE FROM orders.outbox`)
+		lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'order', n::text, 'order.placed', '{}' FROM generate_series(1, 20) n`)
+		lab.Exec(t, db, `ALTER TABLE orders.outbox ALTER COLUMN payload SET STORAGE EXTERNAL`) // as large as it looks
+		value := `repeat('x', 1000000)`
+		if column == "payload" {
+			value = `to_jsonb(` + value + `)`
+		}
+		lab.Exec(t, db, `UPDATE orders.outbox SET `+column+` = `+value)
+		held, err := newTestRelay(t, l, settings{claim: "lease"}).claimer.Claim(t.Context(), 20)
+		if err != nil || len(held.Events) != 5 || !held.full {
+			t.Errorf("%s: %d events of 1 MB, %v; want 5", column, len(held.Events), err)
+		}
 	}
 }

@@ -24,7 +24,7 @@ WHERE id = ANY($1) AND published_at IS NULL AND ($2::uuid IS NULL OR lock_token 
 // markFailed counts an attempt and says when to try again, or, after attempt $5, never.
 const markFailed = `
 UPDATE orders.outbox o
-SET attempt_count = o.attempt_count + 1, last_error = f.error, locked_until = NULL, lock_token = NULL,
+SET attempt_count = least(o.attempt_count + 1, 1000000), last_error = f.error, locked_until = NULL, lock_token = NULL,
     retry_at = CASE WHEN o.attempt_count + 1 < $5 THEN clock_timestamp() + f.delay END,
     dead_lettered_at = CASE WHEN o.attempt_count + 1 >= $5 THEN clock_timestamp() END
 FROM unnest($1::bigint[], $3::text[], $4::interval[]) AS f (id, error, delay)
