@@ -134,13 +134,29 @@ func TestAnOrderIsAwardedOnceEvenIfTheInboxForgets(t *testing.T) {
 func TestWithoutItsInboxNothingIsAwarded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	lab.Exec(t, s.db, `ALTER TABLE loyalty.processed_messages RENAME TO gone`)
 	r := s.loyalty(t)
 	s.publish(t, placed(1))
+	lab.AwaitOne(t, s.db, 1, countAwards)
+	lab.Exec(t, s.db, `ALTER TABLE loyalty.processed_messages RENAME TO gone`)
+	s.publish(t, placed(2))
 	r.AwaitOutput(`\(redelivered\) failed: relation "loyalty.processed_messages" does not exist`)
-	if n := lab.One[int64](t, s.db, countAwards); n != 0 {
+	if n := lab.One[int64](t, s.db, countAwards); n != 1 {
 		t.Errorf("%d awards", n)
 	}
+	lab.Exec(t, s.db, `ALTER TABLE loyalty.gone RENAME TO processed_messages`)
+	lab.AwaitOne(t, s.db, 2, countAwards)
+	s.awaitIdle(t, r)
+}
+
+// On a database that has not been migrated it takes no messages, and spends none of their deliveries.
+func TestWithoutItsTablesItTakesNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	lab.Exec(t, s.db, `ALTER TABLE loyalty.processed_messages RENAME TO gone`)
+	s.publish(t, placed(1))
+	r := lab.Start(t, run, map[string]string{"DATABASE_URL": s.LoyaltyURL, "AMQP_URL": s.AMQPURL, "LOYALTY_ADDR": "127.0.0.1:0", "LOG_LEVEL": "debug"})
+	r.AwaitOutput("there is no table loyalty.processed_messages")
+	assertUncounted(t, s, 1)
 	lab.Exec(t, s.db, `ALTER TABLE loyalty.gone RENAME TO processed_messages`)
 	lab.AwaitOne(t, s.db, 1, countAwards)
 	s.awaitIdle(t, r)
