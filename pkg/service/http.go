@@ -68,10 +68,12 @@ func NewRouter(title string, ready Ready, metrics *prometheus.Registry) (http.Ha
 	})
 	router.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	config := huma.DefaultConfig(title, "1")
-	// What curl -d sends unless told otherwise; the body is JSON all the same.
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: readJSON}
-	config.Formats["application/json"], config.Formats["json"] = format, format
-	config.Formats["application/x-www-form-urlencoded"] = format
+	config.Formats = map[string]huma.Format{
+		"application/json": format, "json": format,
+		// What curl -d sends unless told otherwise; the body is JSON all the same.
+		"application/x-www-form-urlencoded": format,
+	}
 	config.CreateHooks = nil // no "$schema" member in bodies: they are the contract's, to the letter
 	return router, humachi.New(router, config)
 }
