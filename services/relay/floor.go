@@ -19,11 +19,11 @@ import (
 // floor passes id i only when no transaction can be open that might still bring a row below i:
 //
 //	a look:           highest id handed out = M (the sequence tells, also of rows not committed yet)
-//	200 ms later:     the next transaction to get a number will get X
+//	a second later:   the next transaction to get a number will get X
 //	some look later:  all transactions below X have ended (pg_snapshot_xmin >= X)
 //
 // Whoever got an id up to M did so before the first look, so got a number below X (a row gets its id a
-// moment before its transaction gets a number: that is what the 200 ms are for). All of those have
+// moment before its transaction gets a number: that is what the second is for). All of those have
 // ended, so every row up to M is visible from then on, and the floor may rise to the lowest of them
 // that is still ready, or to M+1. X must not be pg_snapshot_xmax, which is one above the highest number
 // that has ended: a transaction that is open alone would not be below it.
@@ -35,8 +35,9 @@ import (
 const (
 	// lookEvery bounds how many dead entries gather above the floor while a backlog is drained: about a batch.
 	lookEvery = 20 * time.Millisecond
-	// apart is how long M is older than X at least.
-	apart = 200 * time.Millisecond
+	// apart is how long M is older than X at least. The longer, the longer a writer may stand still between
+	// its row's id and its own number, or compute a payload; and the further behind live writers the floor is.
+	apart = time.Second
 	// fullEvery is the net below the rule: once a minute a claim starts at the bottom.
 	fullEvery = time.Minute
 )

@@ -121,16 +121,16 @@ func TestTheFloorRisesOnlyWhenAllWritersThatCouldBeBelowHaveEnded(t *testing.T) 
 		highest, ended, next int64
 		want                 int64
 	}{
-		{0, id(4), 9, 100, 105, 1},    // sees id 9
-		{20, id(4), 11, 105, 106, 1},  // too soon to conclude anything
-		{200, id(4), 12, 100, 107, 1}, // ids up to 9 were handed out before number 107
-		{220, id(4), 12, 106, 110, 1}, // a writer below 107 is still open
-		{240, id(4), 12, 107, 111, 4}, // none is; the lowest ready row is 4
-		{260, id(7), 12, 107, 111, 7}, // and now 7
-		{280, nil, 12, 107, 111, 10},
-		{400, nil, 15, 110, 114, 10}, // up to 12, once 114 is reached
-		{420, nil, 15, 113, 115, 10},
-		{440, nil, 15, 114, 116, 13},
+		{0, id(4), 9, 100, 105, 1},     // sees id 9
+		{20, id(4), 11, 105, 106, 1},   // too soon to conclude anything
+		{1000, id(4), 12, 100, 107, 1}, // ids up to 9 were handed out before number 107
+		{1020, id(4), 12, 106, 110, 1}, // a writer below 107 is still open
+		{1040, id(4), 12, 107, 111, 4}, // none is; the lowest ready row is 4
+		{1060, id(7), 12, 107, 111, 7}, // and now 7
+		{1080, nil, 12, 107, 111, 10},
+		{2000, nil, 15, 110, 114, 10}, // up to 12, once 114 is reached
+		{2020, nil, 15, 113, 115, 10},
+		{2040, nil, 15, 114, 116, 13},
 	} {
 		now := began.Add(time.Duration(look.ms) * time.Millisecond)
 		if f.seeThrough(now, now, look.lowest, look.highest, look.ended, look.next); f.id != look.want {
@@ -144,9 +144,9 @@ func TestTheFloorCountsFromTheEndOfALook(t *testing.T) {
 	f := &floor{}
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
-	f.seeThrough(at(0), at(300), nil, 2, 100, 100)   // M = 2; its writer has no number yet
-	f.seeThrough(at(320), at(321), nil, 2, 100, 100) // too soon for X
-	f.seeThrough(at(340), at(341), nil, 2, 101, 101)
+	f.seeThrough(at(0), at(1500), nil, 2, 100, 100)    // M = 2; its writer has no number yet
+	f.seeThrough(at(1520), at(1521), nil, 2, 100, 100) // too soon for X
+	f.seeThrough(at(1540), at(1541), nil, 2, 101, 101)
 	if f.id > 1 {
 		t.Errorf("floor %d", f.id)
 	}
