@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -255,19 +256,23 @@ func TestOneRelayDrainsABusyAggregate(t *testing.T) {
 	}
 }
 
-// Requeued events come after those behind them in the order of their times, and are more than a claim
-// looks at. They leave first all the same, and do not stop the others.
+// Requeued events come after those behind them in the order of their times. They leave first all the
+// same: of each aggregate a claim finds only the first, however little it looks at.
 func TestARequeuedEventGoesBeforeTheOneBehindIt(t *testing.T) {
 	t.Parallel()
 	l := lab.ForTest(t)
 	db := l.Owner(t)
 	tap := lab.NewTap(t, l.Channel(t))
-	const aggregates = wideTry
+	const aggregates = 20
 	lab.Exec(t, db, insertRun, 2, aggregates)
 	lab.Exec(t, db, `UPDATE orders.outbox SET dead_lettered_at = now() WHERE id <= $1`, aggregates)
 	lab.Exec(t, db, `UPDATE orders.outbox SET retry_at = now() - interval '1 minute', attempt_count = 3 WHERE id > $1`, aggregates)
 	lab.Exec(t, db, requeueDead, true, []int64{})
-	runRelay(t, newTestRelay(t, l, settings{claim: "tx", batch: 100}))
+	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
+	if due := lab.One[int64](t, r.pool, `SELECT max(id) FROM (`+strings.Replace(selectDue, "FOR UPDATE OF o SKIP LOCKED", "", 1)+`) AS due`, 1000, 0); due != aggregates {
+		t.Errorf("event %d is found to be due, and is behind another", due)
+	}
+	runRelay(t, r)
 	awaitNonePending(t, db)
 	assertOrder(t, db, tap, 2*aggregates)
 }
