@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -122,7 +120,7 @@ func Await(ctx context.Context, u URL, atMost time.Duration) error {
 		if err == nil {
 			return struct{}{}, conn.Close(ctx)
 		}
-		if answer, ok := errors.AsType[*pgconn.PgError](err); ok && !away(answer.Code) {
+		if answer, ok := errors.AsType[*pgconn.PgError](err); ok && blameForCode(answer.Code) == Statement {
 			err = backoff.Permanent(err) // it answers, and does not want us: waiting does not change that
 		}
 		return struct{}{}, err
@@ -131,32 +129,4 @@ func Await(ctx context.Context, u URL, atMost time.Duration) error {
 		return fmt.Errorf("database %s: %w", u, err)
 	}
 	return nil
-}
-
-// Unreachable tells whether err means that the database could not be asked, as opposed to: it
-// answered, and the answer was no. After an unreachable COMMIT nobody knows the outcome; doing the
-// work again is then safe because the inbox remembers.
-func Unreachable(err error) bool {
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return true // no server, none that may write, or none that lets us in
-	}
-	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return away(answer.Code)
-	}
-	if _, ok := errors.AsType[net.Error](err); ok {
-		return true
-	}
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		pgconn.Timeout(err) || pgconn.SafeToRetry(err)
-}
-
-// away tells whether a SQLSTATE says that the server cannot work now, whatever it is asked.
-func away(sqlState string) bool {
-	switch sqlState {
-	case "57P01", "57P02", "57P03", // shut down by an administrator, crashed, starting up
-		"53300", // too many connections
-		"25006": // read-only: a standby, or a primary no more
-		return true
-	}
-	return strings.HasPrefix(sqlState, "08") // connection exceptions
 }
