@@ -11,7 +11,7 @@ NAME      ?=
 
 # Two packages at a time and four tests in each keep two cores busy; more only
 # makes servers and race-instrumented tests wait for each other.
-GOTEST := go test -race -timeout 20m -p 2 -parallel 4
+GOTEST := go test -race -timeout 60m -p 2 -parallel 4
 TOOL   := go tool -modfile=tools/go.mod
 
 ##@ See it work

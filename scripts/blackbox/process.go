@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // Process is one running (or ended) service.
@@ -160,19 +162,16 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // State is how it ended and what it used; valid once Ended is closed.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
-// exitWithin is how long a service may take to end after SIGTERM, a command to do its work, a crash point to be reached.
-const exitWithin = 20 * time.Second
-
-// MustExit waits for the end and is satisfied only with the given exit code; a signal's is -1.
+// MustExit waits for the end, after SIGTERM, of a command, or at a crash point, and is satisfied only with the given exit code; a signal's is -1.
 func (p *Process) MustExit(ctx context.Context, code int) error {
-	timer := time.NewTimer(exitWithin)
+	timer := time.NewTimer(wait.Limit)
 	defer timer.Stop()
 	select {
 	case <-p.Ended:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-timer.C:
-		return fmt.Errorf("%s still runs after %v; it last said: %s", p.Name, exitWithin, p.LastLine())
+		return fmt.Errorf("%s still runs after %v; it last said: %s", p.Name, wait.Limit, p.LastLine())
 	}
 	if got := p.cmd.ProcessState.ExitCode(); got != code {
 		return fmt.Errorf("%s ended with exit code %d, expected %d; it last said: %s", p.Name, got, code, p.LastLine())

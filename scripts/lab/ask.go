@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // Owner opens a pool of connections as the database's owner, closed when the test ends.
@@ -48,7 +50,7 @@ func AwaitOne[T comparable](t testing.TB, pool *pgxpool.Pool, want T, sql string
 			t.Logf("%s: %v, want %v", sql, last, want)
 		}
 	}()
-	Poll(t, startLimit, sql, func() (bool, error) {
+	Poll(t, wait.Limit, sql, func() (bool, error) {
 		rows, _ := pool.Query(t.Context(), sql, args...)
 		value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
 		last = value

@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/scripts/wait"
 )
 
 // Channel opens a channel in the lab's vhost, with the topology declared and in confirm mode. It is closed when the test
@@ -74,5 +75,5 @@ func Take(t testing.TB, ch *amqp.Channel, queue string) []amqp.Delivery {
 // AwaitReady waits until the queue has n ready messages.
 func AwaitReady(t testing.TB, ch *amqp.Channel, queue string, n int) {
 	t.Helper()
-	Poll(t, startLimit, "ready messages in "+queue, func() (bool, error) { return Ready(t, ch, queue) == n, nil })
+	Poll(t, wait.Limit, "ready messages in "+queue, func() (bool, error) { return Ready(t, ch, queue) == n, nil })
 }

@@ -9,12 +9,10 @@ import (
 	"time"
 
 	"example.com/outboxlab/scripts/stack/servers"
+	"example.com/outboxlab/scripts/wait"
 )
 
-const (
-	makeLimit = 2 * time.Minute // the first one also migrates the template; many may be made at once
-	pollPause = 20 * time.Millisecond
-)
+const pollPause = 20 * time.Millisecond
 
 // ForTest makes a lab that is closed when the test ends: on the servers in TEST_DATABASE_URL, TEST_AMQP_URL and
 // TEST_RABBITMQ_MANAGEMENT_URL (`stack with` sets them), else on the recorded main stack. Without servers the test fails;
@@ -22,14 +20,14 @@ const (
 func ForTest(t testing.TB) *Lab {
 	t.Helper()
 	urls := ServersForTest(t)
-	ctx, cancel := context.WithTimeout(t.Context(), makeLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	l, err := New(ctx, urls)
 	if err != nil {
 		t.Fatalf("a lab for this test: %v\n%s", err, howToGetServers)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), makeLimit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), wait.Limit)
 		defer cancel()
 		if err := l.Close(ctx); err != nil {
 			t.Errorf("close %s: %v", l.Name, err)

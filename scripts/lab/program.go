@@ -13,11 +13,7 @@ import (
 	"time"
 
 	"example.com/outboxlab/pkg/service"
-)
-
-const (
-	startLimit = 15 * time.Second
-	stopLimit  = 30 * time.Second
+	"example.com/outboxlab/scripts/wait"
 )
 
 // Running is a program that a test has started.
@@ -63,8 +59,8 @@ func (r *Running) Stop() error {
 	select {
 	case <-r.done:
 		return r.err
-	case <-time.After(stopLimit):
-		r.t.Fatalf("still running %v after it was asked to stop", stopLimit)
+	case <-time.After(wait.Limit):
+		r.t.Fatalf("still running %v after it was asked to stop", wait.Limit)
 		return nil
 	}
 }
@@ -80,7 +76,7 @@ func (r *Running) AwaitOutput(pattern string) string {
 	r.t.Helper()
 	expression := regexp.MustCompile(pattern)
 	var found []string
-	Poll(r.t, startLimit, "printed: "+pattern, func() (bool, error) {
+	Poll(r.t, wait.Limit, "printed: "+pattern, func() (bool, error) {
 		found = expression.FindStringSubmatch(r.Output())
 		select {
 		case <-r.done:

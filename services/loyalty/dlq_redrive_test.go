@@ -16,9 +16,6 @@ import (
 	"example.com/outboxlab/scripts/lab"
 )
 
-// deathLimit is above the 15 s that six deliveries take with their pauses.
-const deathLimit = 40 * time.Second
-
 // The whole story: the ledger is broken, the message dies of it after six deliveries, somebody repairs the ledger.
 func TestRedrivenAfterTheRepairAMessageIsAwardedAtTheFirstAttempt(t *testing.T) {
 	t.Parallel()
@@ -27,7 +24,7 @@ func TestRedrivenAfterTheRepairAMessageIsAwardedAtTheFirstAttempt(t *testing.T) 
 	r := s.loyalty(t)
 	m := placed(1)
 	s.publish(t, m)
-	lab.Poll(t, deathLimit, "dead", func() (bool, error) { return lab.Ready(t, s.ch, topology.DeadLetterQueue) == 1, nil })
+	lab.Poll(t, awaitLimit, "dead", func() (bool, error) { return lab.Ready(t, s.ch, topology.DeadLetterQueue) == 1, nil })
 	if out := s.mustDLQ(t, "list"); !strings.Contains(out, "delivery_limit") || !strings.Contains(out, "  6  ") || !strings.Contains(out, `relation "loyalty.ledger" does not exist`) {
 		t.Error(out)
 	}

@@ -25,7 +25,7 @@ func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
 	ancient := placed(4)
 	ancient.Headers = amqp.Table{"x-event-time": "0001-01-01T00:00:00Z"} // counts, but not as a latency
 	s.publish(t, awarded, awarded, ancient, malformed, failing)
-	lab.Poll(t, 2*awaitLimit, "both dead", func() (bool, error) { // six attempts take 15 s
+	lab.Poll(t, awaitLimit, "both dead", func() (bool, error) { // six attempts take 15 s
 		return lab.Ready(t, s.ch, topology.DeadLetterQueue) == 2, nil
 	})
 	for _, pattern := range []string{

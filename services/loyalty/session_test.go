@@ -115,7 +115,7 @@ func TestAPoolOfSilentConnectionsIsLeft(t *testing.T) {
 	lab.AwaitOne(t, s.db, 8, `SELECT count(*) FROM pg_stat_activity WHERE usename = 'loyalty_app' AND datname = current_database()`)
 	path.mute()
 	s.publish(t, placed(1))
-	lab.Poll(t, 2*awaitLimit, "awarded", func() (bool, error) {
+	lab.Poll(t, awaitLimit, "awarded", func() (bool, error) {
 		return lab.One[int64](t, s.db, countAwards) == 1, nil
 	})
 	s.awaitIdle(t, r)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,12 +13,12 @@ import (
 
 	"example.com/outboxlab/pkg/events/topology"
 	"example.com/outboxlab/scripts/lab"
+	"example.com/outboxlab/scripts/wait"
 )
 
 // What do the tests of this package stand on?
 
-// awaitLimit is far above what any of these waits takes.
-const awaitLimit = 20 * time.Second
+var awaitLimit = wait.Limit
 
 // stage is a lab with a look into its database and its broker.
 type stage struct {

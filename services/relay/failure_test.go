@@ -377,7 +377,7 @@ func TestAnEventThatOffendsTheBrokerIsFound(t *testing.T) {
 	lab.Start(t, run, environment(l, "RELAY_MAX_ATTEMPTS", "2"))
 	// Orders keep coming: the offender must be found among others, twice.
 	others := 16
-	lab.Poll(t, time.Minute, "the offender dead", func() (bool, error) {
+	lab.Poll(t, awaitLimit, "the offender dead", func() (bool, error) {
 		lab.Exec(t, db, insertEvents, 20)
 		others += 20
 		return lab.One[int64](t, db, `SELECT count(*) FROM orders.outbox WHERE dead_lettered_at IS NOT NULL`) == 1, nil

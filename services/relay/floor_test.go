@@ -7,9 +7,6 @@ import (
 	"example.com/outboxlab/scripts/lab"
 )
 
-// raiseLimit is long because the floor waits for every transaction of the server that writes, also those of other tests.
-const raiseLimit = 2 * time.Minute
-
 // The interleaving: a transaction has got id 1 and stays open; ids 2 to 51 are committed and
 // published, or nothing else happens at all; the relay looks again and again. The floor must not pass
 // id 1, and once that commits it is published by the next claim, not by the full look that comes once a
@@ -35,7 +32,7 @@ func commitLate(t *testing.T, others int64) {
 	lab.AwaitOne(t, db, 0, countPending)
 	times := 0
 	last := r.claimer.floor.sawAt()
-	lab.Poll(t, raiseLimit, "the highest id taken down five more times", func() (bool, error) {
+	lab.Poll(t, awaitLimit, "the highest id taken down five more times", func() (bool, error) {
 		if at := r.claimer.floor.sawAt(); at != last {
 			last = at
 			times++
@@ -46,7 +43,7 @@ func commitLate(t *testing.T, others int64) {
 		t.Fatal(err)
 	}
 	lab.AwaitOne(t, db, 0, countPending)
-	lab.Poll(t, raiseLimit, "with nothing open the floor rises", func() (bool, error) { return r.claimer.floor.at() == others+2, nil })
+	lab.Poll(t, awaitLimit, "with nothing open the floor rises", func() (bool, error) { return r.claimer.floor.at() == others+2, nil })
 }
 
 // A session that only reads, however old its snapshot, does not hold the floor.
@@ -65,7 +62,7 @@ func TestAnOldSnapshotDoesNotHoldTheFloor(t *testing.T) {
 	r.claimer.floor.lastFull = time.Now()
 	lab.Exec(t, db, insertEvents, 50)
 	runRelay(t, r)
-	lab.Poll(t, raiseLimit, "the floor rises", func() (bool, error) { return r.claimer.floor.at() == 51, nil })
+	lab.Poll(t, awaitLimit, "the floor rises", func() (bool, error) { return r.claimer.floor.at() == 51, nil })
 }
 
 // The floor stops at a row that a peer holds: it may become free again.
@@ -78,7 +75,7 @@ func TestTheFloorStopsAtARowThatAPeerHolds(t *testing.T) {
 	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
 	r.claimer.floor.lastFull = time.Now()
 	runRelay(t, r)
-	lab.Poll(t, raiseLimit, "the floor rises to the row held", func() (bool, error) { return r.claimer.floor.at() == 5, nil })
+	lab.Poll(t, awaitLimit, "the floor rises to the row held", func() (bool, error) { return r.claimer.floor.at() == 5, nil })
 }
 
 // A row with an id far above all others does not lift the floor over those that come next.
@@ -93,7 +90,7 @@ func TestAnIDOutOfTheOrderDoesNotHideTheNextOnes(t *testing.T) {
 		OVERRIDING SYSTEM VALUE VALUES (1000000000000, 'order', 'far', 'order.placed', '{}')`)
 	lab.Exec(t, db, insertEvents, 5)
 	lab.AwaitOne(t, db, 0, countPending)
-	lab.Poll(t, raiseLimit, "the floor rises over them", func() (bool, error) { return r.claimer.floor.at() == 6, nil })
+	lab.Poll(t, awaitLimit, "the floor rises over them", func() (bool, error) { return r.claimer.floor.at() == 6, nil })
 	lab.Exec(t, db, insertEvents, 5)
 	lab.AwaitOne(t, db, 0, countPending)
 }

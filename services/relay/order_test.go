@@ -17,6 +17,7 @@ import (
 	"example.com/outboxlab/pkg/rabbitmq"
 	"example.com/outboxlab/pkg/service"
 	"example.com/outboxlab/scripts/lab"
+	"example.com/outboxlab/scripts/wait"
 )
 
 // insertRun writes $1 events of each of $2 aggregates, one after the other in turn.
@@ -146,13 +147,13 @@ func TestEventsOfAnAggregateArriveInOrder(t *testing.T) {
 func awaitNonePending(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
 	last, since := int64(-1), time.Now()
-	lab.Poll(t, 6*time.Minute, "all published", func() (bool, error) {
+	lab.Poll(t, 4*awaitLimit, "all published", func() (bool, error) {
 		n := lab.One[int64](t, db, countPending)
 		if n != last {
 			last, since = n, time.Now()
 		}
-		if n > 0 && time.Since(since) > 20*time.Second {
-			t.Fatalf("%d pending, and nothing published for 20 s", n)
+		if n > 0 && time.Since(since) > awaitLimit {
+			t.Fatalf("%d pending, and nothing published for %v", n, awaitLimit)
 		}
 		return n == 0, nil
 	})
@@ -201,7 +202,7 @@ func assertOrder(t *testing.T, db *pgxpool.Pool, tap *lab.Tap, events int) {
 	}
 }
 
-const awaitLimit = 30 * time.Second
+var awaitLimit = wait.Limit
 
 // Rows behind one that waits for its retry, or is another relay's or anybody's, however many, neither fill the batch nor
 // are published.
@@ -230,7 +231,7 @@ func TestARunBehindAHeadHoldsNobodyElseUp(t *testing.T) {
 			lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload)
 				SELECT 'customer', n::text, 'order.placed', '{}' FROM generate_series(1, 5000) n`)
 			runRelay(t, newTestRelay(t, l, settings{claim: c.mode, batch: 500}))
-			lab.Poll(t, time.Minute, "the others published", func() (bool, error) {
+			lab.Poll(t, awaitLimit, "the others published", func() (bool, error) {
 				return lab.One[int64](t, db, countPending+` AND aggregate_type = 'customer'`) == 0, nil
 			})
 			if n := lab.One[int64](t, db, countPending); n != 20_000 {

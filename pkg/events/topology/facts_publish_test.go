@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/scripts/wait"
 )
 
 // The broker confirms a message that no queue wanted; what tells it from a stored one is the
@@ -22,7 +23,7 @@ import (
 func TestReturnIsVisibleRightAfterConfirm(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t)
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	ch := p.channel()
 	returns := ch.NotifyReturn(make(chan amqp.Return, 1))

@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/scripts/wait"
 )
 
 // A failure must be rejected, never nacked: only reject is counted toward the limit, so that a
@@ -64,7 +65,7 @@ func TestLimitFiveMeansSixDeliveries(t *testing.T) {
 			}
 			p.wantCounts(d, 6, 6)
 			return
-		case <-time.After(deadline):
+		case <-time.After(wait.Limit):
 			t.Fatalf("neither a delivery nor a parked message after %d attempts", attempts)
 		}
 	}

@@ -12,11 +12,10 @@ import (
 
 	"example.com/outboxlab/pkg/events/topology"
 	"example.com/outboxlab/scripts/lab"
+	"example.com/outboxlab/scripts/wait"
 )
 
 const (
-	// deadline bounds every single wait; it is far above what the broker needs.
-	deadline = 30 * time.Second
 	// retryMin replaces the real second: facts about multiples stay true, tests stay short.
 	retryMin = 200 * time.Millisecond
 	// earliness is how far before its nominal delay a message may be seen: the broker counts
@@ -80,7 +79,7 @@ func (p *probe) queue(name string, limit int64) {
 // publish sends persistent messages straight to a queue and waits for each confirm.
 func (p *probe) publish(queue string, ids ...string) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.Context(), deadline)
+	ctx, cancel := context.WithTimeout(p.Context(), wait.Limit)
 	defer cancel()
 	ch := p.channel()
 	for _, id := range ids {
@@ -113,8 +112,8 @@ func (p *probe) next(deliveries <-chan amqp.Delivery) amqp.Delivery {
 			p.Fatal("the broker ended the consumer")
 		}
 		return d
-	case <-time.After(deadline):
-		p.Fatalf("no delivery within %s", deadline)
+	case <-time.After(wait.Limit):
+		p.Fatalf("no delivery within %s", wait.Limit)
 	}
 	panic("unreachable")
 }
