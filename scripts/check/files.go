@@ -41,11 +41,8 @@ func each(files fs.FS, suffixes []string, visit func(path string, content []byte
 // goFile is one parsed Go file.
 type goFile struct {
 	path string
-	set  *token.FileSet
 	*ast.File
 }
-
-func (g goFile) line(node ast.Node) int { return g.set.Position(node.Pos()).Line }
 
 // isTest tells whether only `go test` compiles the file.
 func (g goFile) isTest() bool { return strings.HasSuffix(g.path, "_test.go") }
@@ -53,28 +50,10 @@ func (g goFile) isTest() bool { return strings.HasSuffix(g.path, "_test.go") }
 // eachGo calls visit with every Go file, comments included.
 func eachGo(files fs.FS, visit func(g goFile) error) error {
 	return each(files, []string{".go"}, func(path string, content []byte) error {
-		set := token.NewFileSet()
-		parsed, err := parser.ParseFile(set, path, content, parser.ParseComments)
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, content, parser.ParseComments)
 		if err != nil {
 			return err
 		}
-		return visit(goFile{path, set, parsed})
+		return visit(goFile{path, parsed})
 	})
-}
-
-// callOf returns "os.Exit" for the call os.Exit(1) and "" for anything but pkg.Func(…).
-func callOf(node ast.Node) string {
-	call, ok := node.(*ast.CallExpr)
-	if !ok {
-		return ""
-	}
-	selector, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok {
-		return ""
-	}
-	pkg, ok := selector.X.(*ast.Ident)
-	if !ok {
-		return ""
-	}
-	return pkg.Name + "." + selector.Sel.Name
 }

@@ -72,6 +72,6 @@ func Poll(t testing.TB, within time.Duration, what string, cond func() (bool, er
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s (last error: %v)", within, what, err)
 		}
-		time.Sleep(pollPause)
+		time.Sleep(pollPause) //nolint:forbidigo // between two looks at the condition
 	}
 }
