@@ -9,6 +9,7 @@ package crash
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"sync/atomic"
 )
@@ -44,17 +45,28 @@ var Points = []Point{
 var armed atomic.Pointer[arming]
 
 type arming struct {
-	plan Plan
-	hits atomic.Int64
-	say  func(string)
+	plan    Plan
+	hits    atomic.Int64
+	say     func(string)
+	release chan os.Signal // what ends a hold
 }
 
-// Arm makes the process die, or hold, according to plan; say gets the one line printed before.
-// An empty plan arms nothing.
+// Arm makes the process die, or hold, according to plan; say gets the line printed before, and after
+// a hold. An empty plan arms nothing.
 func Arm(plan Plan, say func(string)) {
 	if plan.Point != "" {
-		armed.Store(&arming{plan: plan, say: say})
+		armed.Store(arm(plan, say))
 	}
+}
+
+// arm listens for the release from the start. A signal that comes before the hold, or after it, then
+// does nothing, instead of ending the process.
+func arm(plan Plan, say func(string)) *arming {
+	a := &arming{plan: plan, say: say, release: make(chan os.Signal, 1)}
+	if plan.Hold && len(releaseSignals) > 0 { // without a signal to name, Notify would take them all
+		signal.Notify(a.release, releaseSignals...)
+	}
+	return a
 }
 
 // At is the point itself. orders are the ids of the orders that are at it: one, or a whole batch.
@@ -73,9 +85,21 @@ func (a *arming) hit(orders []string) {
 		return
 	}
 	if a.plan.Hold {
-		a.say(fmt.Sprintf("holding at %s", a.plan.Point))
-		select {} // for ever: only a signal that ends the process gets past this
+		a.hold()
+		return
 	}
 	a.say(fmt.Sprintf("crash at %s, on purpose", a.plan.Point))
 	os.Exit(1)
+}
+
+// hold stands still until it is released. Only the goroutine at the point does: connections live on,
+// and so does everything else in the process.
+func (a *arming) hold() {
+	select {
+	case <-a.release: // came too early, and meant nothing
+	default:
+	}
+	a.say(fmt.Sprintf("holding at %s", a.plan.Point))
+	<-a.release
+	a.say(fmt.Sprintf("released at %s", a.plan.Point))
 }

@@ -10,7 +10,7 @@ import (
 // This file answers: what does CRASH_AT say?
 
 // Plan is a crash flag: where, at which hit (from 1), for which order ("" = any), and whether to
-// hold there instead of dying. The zero Plan is no crash.
+// hold there, until SIGUSR1 comes, instead of dying. The zero Plan is no crash.
 type Plan struct {
 	Point Point
 	Hit   int64
@@ -78,7 +78,7 @@ func known() string {
 
 // Flags, embedded, are the crash flags of a service's configuration.
 type Flags struct {
-	// Where to die on purpose: POINT[:n][@ORDER_ID][=hold], e.g. relay.after-publish. Also --crash-at.
+	// Where to die on purpose: POINT[:n][@ORDER_ID][=hold], e.g. relay.after-publish; =hold stands still there until SIGUSR1. Also --crash-at.
 	CrashAt Plan `env:"CRASH_AT"`
 	// 1 means CRASH_AT=relay.after-publish.
 	CrashAfterPublish bool `env:"CRASH_AFTER_PUBLISH"`

@@ -29,6 +29,9 @@ func worktree(ctx context.Context) (dir string, remove func(), err error) {
 	}, nil
 }
 
+// waitLimit is how long a test waits for what its missing guard may have made impossible.
+const waitLimit = "1m"
+
 // try applies p in dir and runs its test; an error says why that did not turn red as it should.
 func try(ctx context.Context, dir string, p patch) error {
 	if _, err := git(ctx, dir, "apply", "--whitespace=nowarn", p.file); err != nil {
@@ -37,6 +40,7 @@ func try(ctx context.Context, dir string, p patch) error {
 	defer func() { _, _ = git(context.WithoutCancel(ctx), dir, "checkout", "--quiet", ".") }()
 	test := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1"}, p.test...)...)
 	test.Dir = dir
+	test.Env = append(os.Environ(), "TEST_WAIT_LIMIT="+waitLimit)
 	output, err := test.CombinedOutput()
 	switch {
 	case err == nil && bytes.Contains(output, []byte("no tests to run")):

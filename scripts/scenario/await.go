@@ -10,8 +10,8 @@ import (
 // pollEvery is how often a waiting step asks again. Short enough to look immediate, long enough for two cores.
 const pollEvery = 20 * time.Millisecond
 
-// wait is what a step waits for.
-type wait struct {
+// waiting is what a step waits for.
+type waiting struct {
 	cond          condition
 	words         string        // cond as the script says it
 	while         condition     // must hold at every look, nil = nothing must
@@ -21,7 +21,7 @@ type wait struct {
 
 // await polls until the condition holds and returns what was found. At the deadline the error tells what was
 // expected, what was found last, and the last error of the question itself (a server may be down meanwhile).
-func (s *stage) await(ctx context.Context, w wait) (string, error) {
+func (s *stage) await(ctx context.Context, w waiting) (string, error) {
 	deadline := time.Now().Add(w.within)
 	var found string
 	var asked error

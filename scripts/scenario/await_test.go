@@ -32,7 +32,7 @@ func TestAwait(t *testing.T) {
 		"the other did not hold at all":    {asked(1), asked(0), "expected the other all the while, found 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := wait{cond: c.cond, words: "it", while: c.while, whileWords: "the other", within: 50 * time.Millisecond, every: time.Millisecond}
+			w := waiting{cond: c.cond, words: "it", while: c.while, whileWords: "the other", within: 50 * time.Millisecond, every: time.Millisecond}
 			_, err := (&stage{}).await(t.Context(), w)
 			switch {
 			case c.want == "" && err != nil:

@@ -23,11 +23,11 @@ func TestCompare(t *testing.T) {
 		{"orders", []float64{0}, false}, // without comparison: > 0
 		{"orders", []float64{1}, true},
 		{"orders = 2", nil, false},
-		{"waits 1 about 1 2", []float64{0.9, 3.4}, true},
-		{"waits 1 about 1 2", []float64{0.7, 2}, false}, // too early
-		{"waits 1 about 1 2", []float64{1, 3.6}, false}, // too late
-		{"waits 1 about 1 2", []float64{1}, false},      // one is missing
-		{"waits 1 about 1 2", []float64{1, 2, 3}, false},
+		{"waits 1 at-least 1 2", []float64{0.9, 30}, true},
+		{"waits 1 at-least 1 2", []float64{0.4, 2}, false}, // too early
+		{"waits 1 at-least 1 2", []float64{1, 1.4}, false},
+		{"waits 1 at-least 1 2", []float64{1}, false}, // one is missing
+		{"waits 1 at-least 1 2", []float64{1, 2, 3}, false},
 	} {
 		cond, err := parseCondition(strings.Fields(c.words))
 		if err != nil {

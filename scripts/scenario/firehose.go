@@ -3,12 +3,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // publication is one publish by a client.
@@ -65,7 +68,7 @@ func (t *tap) catchUp(ctx context.Context) error {
 	t.mu.Lock()
 	id := "marker-" + strconv.Itoa(len(t.published)) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	t.markers[id] = seen
-	ch, queue := t.channel, t.queue
+	ch, queue, lost := t.channel, t.queue, t.lost
 	t.mu.Unlock()
 	if err := ch.PublishWithContext(ctx, "", queue, false, false, amqp.Publishing{MessageId: id}); err != nil {
 		return fmt.Errorf("catch up with the firehose: %w", err)
@@ -73,10 +76,12 @@ func (t *tap) catchUp(ctx context.Context) error {
 	select {
 	case <-seen:
 		return nil
+	case <-lost:
+		return errors.New("catch up with the firehose: the broker has gone away")
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(10 * time.Second):
-		return fmt.Errorf("the firehose did not catch up within 10s")
+	case <-time.After(wait.Limit):
+		return fmt.Errorf("the firehose did not catch up within %v", wait.Limit)
 	}
 }
 

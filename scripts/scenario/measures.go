@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,7 +32,6 @@ var measures = map[string]measure{
 	"tries":    sqlMeasure("failed attempts that the outbox counts, all rows together", sumTries),
 	"oldest":   sqlMeasure("age of the oldest pending outbox row, in whole seconds", ageOfOldest),
 	"claimed":  sqlMeasure("pending outbox rows that are locked or leased at this moment", countClaimed),
-	"idle-ms":  sqlMeasure("for how long the most patient open transaction has been idle, in milliseconds", longestIdle),
 
 	"publishes":          tapMeasure("events published, repeats included", func(c counts) int { return len(c.published) }),
 	"republished":        tapMeasure("events published again: publishes less distinct events published", counts.republished),
@@ -45,7 +43,7 @@ var measures = map[string]measure{
 	"fewest":             tapMeasure("publishes of the connection that published least", counts.fewest),
 
 	"attempts": {usage: "attempts ORDER", meaning: "deliveries of one order's event", least: 1, most: 1, ask: askAttempts},
-	"waits":    {usage: "waits ORDER", meaning: "seconds between the deliveries of one order's event; compare with `about`", least: 1, most: 1, ask: askWaits},
+	"waits":    {usage: "waits ORDER", meaning: "seconds between the deliveries of one order's event; compare with `at-least`", least: 1, most: 1, ask: askWaits},
 
 	"dlq":           {usage: "dlq [REASON]", meaning: "messages in the dead-letter queue, by the reason of their death", most: 1, ask: askDeadLetters},
 	"dlq-failures":  {usage: "dlq-failures ORDER", meaning: "x-delivery-count of that order's message in the dead-letter queue", least: 1, most: 1, ask: askDeadFailures},
@@ -53,16 +51,15 @@ var measures = map[string]measure{
 	"kept":          {usage: "kept", meaning: "messages that the loyalty queue still counts, those included that died and have nowhere to go (seconds late)", ask: askKept},
 	"in-hand":       {usage: "in-hand", meaning: "messages that the loyalty service holds at least, while no copies and no retries are under way", ask: askInHand},
 	"ready":         {usage: "ready", meaning: "messages waiting in the loyalty queue", ask: askReady},
-	"unacked":       {usage: "unacked", meaning: "1 when the loyalty consumer certainly holds unacknowledged messages, else 0", ask: askUnacked},
 
 	"connections": {usage: "connections NAME", meaning: "connections to the broker that carry this name, also those it no longer reads from", least: 1, most: 1, ask: askConnections},
 	"metric":      {usage: "metric NAME SERIES", meaning: "what a service's /metrics says of one series, labels and all", least: 2, most: 2, ask: askMetric},
 
-	"deaths":     {usage: "deaths NAME", meaning: "how often a service that was started `restarting` has died", least: 1, most: 1, ask: askDeaths},
-	"holding":    {usage: "holding NAME", meaning: "1 when that service has stopped at its crash point", least: 1, most: 1, ask: askHolding},
-	"printed":    {usage: "printed NAME WORD …", meaning: "lines of a service's output that contain these words", least: 2, most: 9, ask: askPrinted},
-	"typical-ms": {usage: "typical-ms", meaning: "median reply time of the newest place step, in milliseconds", ask: askTypical},
-	"moving":     {usage: "moving", meaning: "1 while anything is still placed, pending, queued, delayed or under way, else 0", ask: askMoving},
+	"deaths":  {usage: "deaths NAME", meaning: "how often a service that was started `restarting` has died", least: 1, most: 1, ask: askDeaths},
+	"holding": {usage: "holding NAME", meaning: "1 while that service holds at its crash point", least: 1, most: 1, ask: askHolding},
+	"printed": {usage: "printed NAME WORD …", meaning: "lines of a service's output that contain these words", least: 2, most: 9, ask: askPrinted},
+	"placed":  {usage: "placed", meaning: "orders of the newest wave (place N orders) that have been answered 201", ask: askPlaced},
+	"moving":  {usage: "moving", meaning: "1 while anything is still placed, pending, queued, delayed or under way, else 0", ask: askMoving},
 }
 
 func number(n int, err error) ([]float64, error) {
@@ -161,23 +158,12 @@ func askReady(_ context.Context, s *stage, _ []string) ([]float64, error) {
 	return number(ready, err)
 }
 
-// askUnacked judges from the outside and without delay. The broker does not tell a queue's unacknowledged messages
-// except in statistics that lag; but a quorum queue keeps a message ready only while no consumer has room for it.
-// So "some are ready and a consumer listens" means that its whole prefetch window is delivered and not acknowledged.
-func askUnacked(_ context.Context, s *stage, _ []string) ([]float64, error) {
-	ready, consumers, err := s.broker.queue(loyaltyQueue)
-	if ready > 0 && consumers > 0 {
-		return number(1, err)
-	}
-	return number(0, err)
-}
-
 func askHolding(_ context.Context, s *stage, args []string) ([]float64, error) {
 	p, err := s.running(args[0])
 	if err != nil {
 		return nil, err
 	}
-	return number(p.Printed(holdingAt), nil)
+	return number(p.holding(), nil)
 }
 
 func askPrinted(_ context.Context, s *stage, args []string) ([]float64, error) {
@@ -186,11 +172,4 @@ func askPrinted(_ context.Context, s *stage, args []string) ([]float64, error) {
 		return nil, fmt.Errorf("%s was not started", args[0])
 	}
 	return number(p.Printed(strings.Join(args[1:], " ")), nil)
-}
-
-func askTypical(_ context.Context, s *stage, _ []string) ([]float64, error) {
-	if len(s.replies) == 0 {
-		return nil, errors.New("no order has been placed")
-	}
-	return number(int(median(s.replies).Milliseconds()), nil)
 }

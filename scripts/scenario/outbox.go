@@ -25,12 +25,13 @@ FROM orders.outbox o
 WHERE published_at IS NULL AND dead_lettered_at IS NULL
   AND (locked_until > clock_timestamp()
        OR EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid = o.xmax))`
-
-	longestIdle = `
-SELECT coalesce(max(extract(epoch FROM clock_timestamp() - state_change)) * 1000, 0)::int
-FROM pg_stat_activity
-WHERE datname = current_database() AND state = 'idle in transaction'`
 )
+
+// awardsUnderWay counts the transactions in which loyalty is at work.
+const awardsUnderWay = `
+SELECT count(*)
+FROM pg_stat_activity
+WHERE datname = current_database() AND usename = 'loyalty_app' AND state <> 'idle'`
 
 // row is one outbox row, as far as order is concerned.
 type row struct {

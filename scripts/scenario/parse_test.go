@@ -13,7 +13,7 @@ dies d
 # goes on
 place 101 12000
 repeat 2
-  kill relay when pending > 0 and holding relay
+  await pending > 0 and holding relay
 end
 sql SELECT 1 \
     AS one
@@ -52,7 +52,7 @@ func TestParseScriptMistakes(t *testing.T) {
 		"await points 101 102 = 3":      "5: await: usage: points [CUSTOMER]",
 		"expect":                        "5: expect: a condition is missing",
 		"expect pending = 0 and":        "5: expect: a condition is missing",
-		"kill relay if pending > 0":     "5: kill: usage:",
+		"kill relay when pending > 0":   "5: kill: usage:",
 		"crash relay relay.after-claim": "5: crash: usage:",
 		"broker slow":                   "5: broker: usage:",
 		"database gone":                 "5: database: usage:",
@@ -63,7 +63,9 @@ func TestParseScriptMistakes(t *testing.T) {
 		"sql":                           "5: sql: usage:",
 		"restart postgres":              "5: only a scenario with own-servers may do that to one",
 		"broker alarm":                  "5: only a scenario with own-servers may do that to one",
-		"freeze relay pending > 0":      "5: freeze: usage: freeze NAME [when CONDITION]",
+		"freeze relay pending > 0":      "5: freeze: usage: freeze NAME",
+		"release":                       "5: release: usage:",
+		"await ledger = 1 within 5s":    "5: await: \"within\" is not a number",
 		"thaw":                          "5: thaw: usage:",
 		"session A":                     "5: session: usage:",
 		"session one BEGIN":             "5: session: usage:",

@@ -10,10 +10,12 @@ import (
 
 	"example.com/outboxlab/scripts/lab"
 	"example.com/outboxlab/scripts/stack/servers"
+	"example.com/outboxlab/scripts/wait"
 )
 
-// storyWithin bounds one scenario, servers of its own not included.
-const storyWithin = 4 * time.Minute
+// storyWithin bounds one scenario, servers of its own not included. Its waits have limits of their own; this one is for
+// a story in which each of many takes long.
+var storyWithin = 5 * wait.Limit
 
 // perform tells one script on a lab and returns its result; an error means that the stage itself could not be set.
 func perform(ctx context.Context, sc *script, l *lab.Lab, pair *servers.Pair, binaries string, out *narrator) (result, error) {

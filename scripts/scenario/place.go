@@ -10,7 +10,8 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"time"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 func compilePlace(args []string) (action, error) {
@@ -30,7 +31,6 @@ func compilePlace(args []string) (action, error) {
 	}
 	unanswered := len(args) == 3
 	return func(ctx context.Context, s *stage) error {
-		began := time.Now()
 		id, err := s.order(ctx, first, total)
 		switch {
 		case unanswered && err == nil:
@@ -43,7 +43,6 @@ func compilePlace(args []string) (action, error) {
 		case err != nil:
 			return err
 		}
-		s.replies = []time.Duration{time.Since(began)}
 		s.out.note("201: order %d", id)
 		return nil
 	}, nil
@@ -56,7 +55,7 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("POST /orders answered %s: %s", r.status, r.body)
 }
 
-var customer = &http.Client{Timeout: 15 * time.Second}
+var customer = &http.Client{Timeout: wait.Limit}
 
 // order places one order over HTTP and notes it as accepted when the answer is 201. Any other answer is an error.
 func (s *stage) order(ctx context.Context, customerID, total int) (int64, error) {

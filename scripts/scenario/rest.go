@@ -11,12 +11,11 @@ import (
 
 // Bounds of the wait for rest.
 const (
-	restWithin = 45 * time.Second       // a story that went well comes to rest
-	restAfter  = 10 * time.Second       // one that went wrong gets a short chance, and is counted as it stands
-	quiet      = 300 * time.Millisecond // no publish and no delivery for so long: what is in a service's hands is settled
-	retryStep  = time.Second            // the queue delays the n-th retry by n steps …
-	retryMost  = 10 * time.Second       // … and at most this long
-	lateness   = 500 * time.Millisecond // of a delayed message on a busy machine
+	restAfter = 30 * time.Second       // a story that has failed is not waited for longer: it is counted as it stands
+	quiet     = 500 * time.Millisecond // no publish and no delivery for so long: whatever moves has had time to show
+	retryStep = time.Second            // the queue delays the n-th retry by n steps …
+	retryMost = 10 * time.Second       // … and at most this long
+	lateness  = 2 * time.Second        // of a delayed message on a busy machine
 )
 
 // rest waits until the system is at rest; if it does not come to rest in time, the error says what still moves.
@@ -51,6 +50,10 @@ func (s *stage) moving(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	var awarding int
+	if err := s.db.QueryRow(ctx, awardsUnderWay).Scan(&awarding); err != nil {
+		return "", err
+	}
 	unhandled := c.unhandled()
 	lost := s.consumersLastLost()
 	delay := min(retryStep*time.Duration(c.failuresUntil(lost)+1), retryMost) + lateness
@@ -65,6 +68,8 @@ func (s *stage) moving(ctx context.Context) (string, error) {
 		return fmt.Sprintf("%d events are neither handled nor parked", len(unhandled)), nil
 	case !lost.IsZero() && time.Since(lost) < delay:
 		return "messages may be waiting out their retry delay", nil
+	case awarding > 0:
+		return "loyalty is at work", nil // on copies, since every event has been handled
 	case s.tap.quietFor() < quiet:
 		return "messages are still being published or delivered", nil
 	}

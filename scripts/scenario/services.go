@@ -1,4 +1,4 @@
-// How do services come and go in a story? The verbs start, stop, crash, dead and run; kill has a file of its own.
+// How do services come and go in a story? The verbs start, stop, crash, dead and run; kill and freeze have a file of their own.
 package main
 
 import (
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // command is what a script says about a service to run.
@@ -63,7 +65,7 @@ func compileStart(args []string) (action, error) {
 // awaitReady waits until /readyz answers 200. A service told to hold at a crash point may get there, and hold,
 // before it answers: that counts as started too.
 func awaitReady(ctx context.Context, p *process) error {
-	deadline := time.Now().Add(startWithin)
+	deadline := time.Now().Add(wait.Limit)
 	for {
 		if p.Printed(holdingAt) > 0 || p.Ready(ctx) {
 			return nil
@@ -72,7 +74,7 @@ func awaitReady(ctx context.Context, p *process) error {
 			return context.Cause(ctx)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s is not ready after %v; it last said: %s", p.Name, startWithin, p.LastLine())
+			return fmt.Errorf("%s is not ready after %v; it last said: %s", p.Name, wait.Limit, p.LastLine())
 		}
 		select {
 		case <-p.Ended:
@@ -84,8 +86,51 @@ func awaitReady(ctx context.Context, p *process) error {
 	}
 }
 
-// holdingAt begins the line a service prints when it stops at a crash point instead of dying there.
-const holdingAt = "holding at "
+// What a service prints when it stops at a crash point instead of dying there, and when it goes on.
+const (
+	holdingAt  = "holding at "
+	releasedAt = "released at "
+)
+
+// holding is 1 while the service holds at its crash point, else 0.
+func (p *process) holding() int { return p.Printed(holdingAt) - p.Printed(releasedAt) }
+
+// release lets a service go on that holds at its crash point.
+func release(ctx context.Context, p *process) error {
+	if err := p.Signal(syscall.SIGUSR1); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(wait.Limit)
+	for p.holding() > 0 {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s still holds %v after its release", p.Name, wait.Limit)
+		}
+		select {
+		case <-p.Ended:
+			return nil // the exit code is for somebody else to judge
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func compileRelease(args []string) (action, error) {
+	if len(args) != 1 {
+		return nil, usage("release")
+	}
+	return func(ctx context.Context, s *stage) error {
+		p, err := s.running(args[0])
+		if err != nil {
+			return err
+		}
+		if p.holding() == 0 {
+			return fmt.Errorf("%s does not hold at a crash point; it last said: %s", p.Name, p.LastLine())
+		}
+		return release(ctx, p)
+	}, nil
+}
 
 func compileStop(args []string) (action, error) {
 	if len(args) != 1 {
@@ -96,11 +141,21 @@ func compileStop(args []string) (action, error) {
 		if err != nil {
 			return err
 		}
-		if err := p.Signal(syscall.SIGTERM); err != nil {
+		return end(ctx, p)
+	}, nil
+}
+
+// end asks a service to stop, lets it go on if it holds at a crash point, and expects exit code 0.
+func end(ctx context.Context, p *process) error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if p.holding() > 0 {
+		if err := release(ctx, p); err != nil {
 			return err
 		}
-		return p.MustExit(ctx, 0)
-	}, nil
+	}
+	return p.MustExit(ctx, 0)
 }
 
 func compileCrash(args []string) (action, error) {

@@ -22,12 +22,6 @@ import (
 	"example.com/outboxlab/scripts/stack/servers"
 )
 
-// How long the steps wait for what should be quick. Generous: two cores may be shared with the other scenarios.
-const (
-	startWithin = 30 * time.Second // a service says that it is ready
-	awaitWithin = 30 * time.Second // a condition, unless the script says otherwise
-)
-
 // stage is where one script is performed. Its fields are used by one goroutine, except those below mu.
 type stage struct {
 	script   *script
@@ -43,8 +37,8 @@ type stage struct {
 	sessions map[string]*pgx.Conn
 	alarmed  bool // the broker's memory alarm is on
 
-	placing *placing        // the orders being placed meanwhile, or nil
-	replies []time.Duration // of the orders of the newest place step, sorted
+	placing *placing // the orders being placed meanwhile, or nil
+	placed  *placing // the newest wave, also when it is over
 
 	restarter restarter
 
@@ -200,9 +194,7 @@ func (s *stage) stopAll(ctx context.Context) error {
 			continue
 		}
 		_ = p.Signal(syscall.SIGCONT) // a story that failed may have left it frozen; it should fail for that only
-		if err := p.Signal(syscall.SIGTERM); err != nil {
-			complaints = append(complaints, err.Error())
-		} else if err := p.MustExit(ctx, 0); err != nil {
+		if err := end(ctx, p); err != nil {
 			complaints = append(complaints, "after SIGTERM, "+alias+": "+err.Error())
 		}
 	}

@@ -29,7 +29,8 @@ type tap struct {
 	markers   map[string]chan struct{}
 	channel   *amqp.Channel
 	queue     string
-	gaps      int // how often the broker went away, and with it what it said meanwhile
+	lost      chan struct{} // closed when the broker goes away, and with it the queue
+	gaps      int           // how often the broker went away, and with it what it said meanwhile
 }
 
 // openTap switches tracing on for the lab's vhost and listens. Channels opened before would not be traced: open the tap
@@ -87,7 +88,7 @@ func (t *tap) subscribe(conn *amqp.Connection) (<-chan amqp.Delivery, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.channel, t.queue = ch, q.Name
+	t.channel, t.queue, t.lost = ch, q.Name, make(chan struct{})
 	return deliveries, nil
 }
 
@@ -108,6 +109,7 @@ func (t *tap) listen(ctx context.Context, conn *amqp.Connection, deliveries <-ch
 		}
 		t.mu.Lock()
 		t.gaps++
+		close(t.lost)
 		t.mu.Unlock()
 		for {
 			var err error

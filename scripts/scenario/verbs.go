@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // action performs one step; its error ends the story.
@@ -26,16 +28,17 @@ func init() {
 	verbs = []verb{
 		{"start", "start SERVICE [as NAME] [VARIABLE=VALUE …]", "run a service and wait until it is ready", compileStart},
 		{"start", "start SERVICE [as NAME] [VARIABLE=VALUE …] restarting", "the same, and start it again whenever it dies", compileStart},
-		{"stop", "stop NAME", "SIGTERM; expects exit code 0", compileStop},
-		{"kill", "kill NAME [when CONDITION]", "SIGKILL, at a moment when the condition holds", compileKill},
-		{"freeze", "freeze NAME [when CONDITION]", "SIGSTOP, at a moment when the condition holds", compileFreeze},
+		{"stop", "stop NAME", "SIGTERM, also while it holds at a crash point (it is released then); expects exit code 0", compileStop},
+		{"release", "release NAME", "SIGUSR1: the service goes on from the crash point at which it holds (CRASH_AT=…=hold)", compileRelease},
+		{"kill", "kill NAME", "SIGKILL, wherever the process happens to be", compileKill},
+		{"freeze", "freeze NAME", "SIGSTOP: the whole process; where it stands is certain only while it holds at a crash point", compileFreeze},
 		{"thaw", "thaw NAME", "SIGCONT", compileThaw},
 		{"crash", "crash SERVICE [ARGUMENT …] at POINT", "run a service until it dies at that crash point; expects exit code 1", compileCrash},
 		{"dead", "dead NAME at POINT", "the service, started with CRASH_AT, dies there by itself; expects exit code 1", compileDead},
 		{"run", "run SERVICE ARGUMENT …", "run a command to its end; expects exit code 0", compileRun},
 		{"place", "place CUSTOMER TOTAL [unanswered]", "order over HTTP; expects 201, or (unanswered) a connection that breaks", compilePlace},
 		{"place", "place N orders [over DURATION] [meanwhile] [persistently]", "N orders by ten customers; meanwhile: the story goes on; persistently: refused ones again", compilePlace},
-		{"await", "await CONDITION [while CONDITION] [within DURATION]", "wait until it holds, 30s unless said otherwise; the other must hold all the while", compileAwait},
+		{"await", "await CONDITION [while CONDITION]", "wait until it holds; the other must hold all the while", compileAwait},
 		{"expect", "expect CONDITION", "it must hold now", compileExpect},
 		{"sql", "sql STATEMENT", "run it as the owner of the database", compileSQL},
 		{"session", "session LETTER STATEMENT", "run it on a connection that lasts, so that a transaction can stay open", compileSession},
@@ -79,15 +82,7 @@ func usage(name string) error {
 }
 
 func compileAwait(args []string) (action, error) {
-	within := awaitWithin
-	if n := len(args); n > 2 && args[n-2] == "within" {
-		d, err := time.ParseDuration(args[n-1])
-		if err != nil {
-			return nil, usage("await")
-		}
-		within, args = d, args[:n-2]
-	}
-	w := wait{within: within, every: pollEvery}
+	w := waiting{within: wait.Limit, every: pollEvery}
 	if i := slices.Index(args, "while"); i >= 0 {
 		throughout, err := parseCondition(args[i+1:])
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // result is what the closing table shows of one scenario.
@@ -70,9 +72,9 @@ func (s *stage) verdict(ctx context.Context, told error) result {
 
 // settle brings the stage to rest and stops the services.
 func (s *stage) settle(ctx context.Context, told error) (faults []error) {
-	within := restWithin
+	within := wait.Limit
 	if told != nil {
-		within = restAfter
+		within = min(restAfter, wait.Limit)
 		if err := s.mendAll(ctx); err != nil {
 			faults = append(faults, err)
 		}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -45,6 +46,7 @@ func compileWave(count int, words []string) (action, error) {
 			return err
 		}
 		s.placing = s.begin(ctx, w)
+		s.placed = s.placing
 		if w.meanwhile {
 			return nil
 		}
@@ -137,7 +139,7 @@ func (p *placing) note(reply time.Duration, err error) {
 	}
 }
 
-// finishPlacing waits for the wave that is on its way, if any, and keeps its reply times.
+// finishPlacing waits for the wave that is on its way, if any, and tells its reply times.
 func (s *stage) finishPlacing(ctx context.Context) error {
 	p := s.placing
 	if p == nil {
@@ -151,12 +153,20 @@ func (s *stage) finishPlacing(ctx context.Context) error {
 	s.placing = nil
 	p.abandon() // releases the context
 	slices.Sort(p.replies)
-	s.replies = p.replies
 	if p.err != nil {
 		return fmt.Errorf("an order was not accepted: %w", p.err)
 	}
 	s.out.note("%d orders placed, each answered 201 (typically after %d ms)", len(p.replies), median(p.replies).Milliseconds())
 	return nil
+}
+
+func askPlaced(_ context.Context, s *stage, _ []string) ([]float64, error) {
+	if s.placed == nil {
+		return nil, errors.New("no wave of orders has been placed")
+	}
+	s.placed.mu.Lock()
+	defer s.placed.mu.Unlock()
+	return number(len(s.placed.replies), s.placed.err)
 }
 
 func median(sorted []time.Duration) time.Duration {
