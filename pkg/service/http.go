@@ -19,6 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"example.com/outboxlab/pkg/printable"
 )
 
 // This file answers: how does a service speak HTTP, and how is it asked whether it is well?
@@ -30,6 +32,8 @@ const (
 	readTimeout = 10 * time.Second
 	// probeTimeout bounds one question to /readyz.
 	probeTimeout = 2 * time.Second
+	// pathShown is how much of a wrong path an answer repeats, in characters.
+	pathShown = 200
 )
 
 func init() {
@@ -49,10 +53,10 @@ type Ready func(ctx context.Context) error
 func NewRouter(title string, ready Ready, metrics *prometheus.Registry) (http.Handler, huma.API) {
 	router := chi.NewMux()
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, http.StatusNotFound, "there is no "+r.URL.Path+" here; /docs lists what there is")
+		writeProblem(w, http.StatusNotFound, "there is no "+printable.Cell(r.URL.Path, pathShown)+" here; /docs lists what there is")
 	})
 	router.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, http.StatusMethodNotAllowed, r.Method+" is not possible on "+r.URL.Path)
+		writeProblem(w, http.StatusMethodNotAllowed, r.Method+" is not possible on "+printable.Cell(r.URL.Path, pathShown))
 	})
 	router.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, "ok")

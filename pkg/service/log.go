@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/term"
+
+	"example.com/outboxlab/pkg/printable"
 )
 
 // This file answers: how do log lines look?
@@ -45,7 +47,7 @@ func (c LogConfig) AtLeast(level slog.Level) LogConfig {
 // NewLogger makes the logger of the service called name.
 func NewLogger(name string, c LogConfig, w io.Writer) *slog.Logger {
 	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.LogLevel})).With("service", name)
+		return slog.New(slog.NewJSONHandler(printable.JSON(w), &slog.HandlerOptions{Level: c.LogLevel})).With("service", name)
 	}
 	return slog.New(&transcript{name: name, level: c.LogLevel, out: w, mu: new(sync.Mutex), colour: onTerminal(w)})
 }
@@ -69,7 +71,7 @@ func (t *transcript) WithAttrs([]slog.Attr) slog.Handler               { return 
 func (t *transcript) WithGroup(string) slog.Handler                    { return t }
 
 func (t *transcript) Handle(_ context.Context, r slog.Record) error {
-	message := oneLine(r.Message)
+	message := printable.Sentence(r.Message)
 	switch {
 	case t.colour && r.Level >= slog.LevelError:
 		message = "\x1b[31m" + message + "\x1b[0m"

@@ -10,9 +10,10 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
+
+	"example.com/outboxlab/pkg/printable"
 )
 
 // This file answers: how does a program begin and end, and with which exit code?
@@ -38,9 +39,6 @@ type UsageError struct{ Err error }
 func (e UsageError) Error() string { return e.Err.Error() }
 func (e UsageError) Unwrap() error { return e.Err }
 
-// oneLine folds white space, since libraries report some errors on several lines.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
 // Usagef makes a UsageError from a format.
 func Usagef(format string, args ...any) error {
 	return UsageError{fmt.Errorf(format, args...)}
@@ -65,7 +63,7 @@ func Run(name string, program Program) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(os.Stderr, "%s: %s\n", name, oneLine(err.Error()))
+	fmt.Fprintf(os.Stderr, "%s: %s\n", name, printable.Sentence(err.Error()))
 	if usage := (UsageError{}); errors.As(err, &usage) {
 		return exitUsage
 	}

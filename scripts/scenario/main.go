@@ -18,6 +18,7 @@ import (
 	"slices"
 	"syscall"
 
+	"example.com/outboxlab/pkg/printable"
 	"example.com/outboxlab/scripts/blackbox"
 	"example.com/outboxlab/scripts/lab"
 	"example.com/outboxlab/scripts/stack/servers"
@@ -76,7 +77,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 }
 
 func complain(stderr io.Writer, err error, code int) int {
-	_, _ = fmt.Fprintln(stderr, "scenario:", err)
+	_, _ = fmt.Fprintln(stderr, "scenario:", printable.Lines(err.Error()))
 	return code
 }
 

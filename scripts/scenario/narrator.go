@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"golang.org/x/term"
+
+	"example.com/outboxlab/pkg/printable"
 )
 
 // logLinesPerStep is how many lines of each service are shown per step; the rest are counted. A story with 500
@@ -90,12 +92,15 @@ func (n *narrator) step(words string) {
 
 // note tells what came of a step.
 func (n *narrator) note(format string, args ...any) {
-	n.line("        " + fmt.Sprintf(format, args...))
+	n.line("        " + printable.Text(fmt.Sprintf(format, args...)))
 }
 
 // pass and fail tell a judgement.
-func (n *narrator) pass(text string) { n.line("      " + n.paint(green, "✔ ") + text) }
+func (n *narrator) pass(text string) {
+	n.line("      " + n.paint(green, "✔ ") + printable.Text(text))
+}
 func (n *narrator) fail(text string) {
+	text = printable.Lines(text)
 	n.line("      " + n.paint(red, "✘ "+strings.ReplaceAll(text, "\n", "\n        ")))
 }
 
@@ -113,6 +118,7 @@ func (n *narrator) log(alias, service, text string) {
 	if alias != service {
 		text = alias + ": " + text
 	}
+	text = printable.Lines(text) // what it says may come from data
 	if letters := []rune(text); len(letters) > logLineWidth {
 		text = string(letters[:logLineWidth-2]) + " …"
 	}

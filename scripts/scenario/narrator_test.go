@@ -17,6 +17,9 @@ func TestNarrationIsPlainAndBounded(t *testing.T) {
 		n.log("orders", "orders", "[orders] order saved "+strings.Repeat("x", 300))
 	}
 	n.log("relay-a", "relay", "[relay] published 1")
+	n.note("%s", "row\x1b[2J")
+	n.fail("two\nlines \u202e")
+	n.log("loyalty", "loyalty", "[loyalty] Тапсырыс \x1b[31m\tpanic")
 	n.step("next")
 	text := told.String()
 	if strings.Contains(text, "\x1b") {
@@ -25,7 +28,7 @@ func TestNarrationIsPlainAndBounded(t *testing.T) {
 	if lines := strings.Count(text, "order saved"); lines != logLinesPerStep {
 		t.Errorf("%d lines of one service in one step, want %d", lines, logLinesPerStep)
 	}
-	for _, want := range []string{"… and 492 more lines", "relay-a: [relay] published 1"} {
+	for _, want := range []string{"… and 492 more lines", "relay-a: [relay] published 1", `row\x1b[2J`, "lines \\u202e", `[loyalty] Тапсырыс \x1b[31m    panic`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in:\n%s", want, text)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/outboxlab/pkg/printable"
 	"example.com/outboxlab/scripts/wait"
 )
 
@@ -127,7 +128,7 @@ func (s *stage) table(c counts) {
 		if i+1 < len(rows) {
 			text += fmt.Sprintf("      %-17s %8s", rows[i+1][0], rows[i+1][1])
 		}
-		s.out.line(text)
+		s.out.line(printable.Text(text))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"example.com/outboxlab/pkg/printable"
 )
 
 const (
@@ -32,7 +34,7 @@ func newTranscript(out io.Writer, colour bool) *transcript {
 // else (JSON, a final error) gets it here.
 func (t *transcript) say(speaker, line string) {
 	tag := "[" + speaker + "]"
-	line = strings.TrimPrefix(line, tag+" ")
+	line = printable.Lines(strings.TrimPrefix(line, tag+" ")) // also what a service prints without its logger, as in a panic
 	if t.colour {
 		tag = colours[speaker] + tag + plain
 	}

@@ -9,13 +9,13 @@ func TestLinesStayWholeAndAreTaggedOnce(t *testing.T) {
 	var out strings.Builder
 	heard := 0
 	v := &voice{transcript: newTranscript(&out, false), speaker: "relay", hear: func(string) { heard++ }}
-	for _, piece := range []string{"[relay] publi", "shed 1: a17a9f69\nrelay: no", " way\n", `{"msg":"x"}` + "\nunfinished"} {
+	for _, piece := range []string{"[relay] publi", "shed 1: a17a9f69\nrelay: no", " way\n", `{"msg":"x"}` + "\n[relay] a\x1b[2J\tb\nunfinished"} {
 		if _, err := v.Write([]byte(piece)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := "[relay] published 1: a17a9f69\n[relay] relay: no way\n[relay] {\"msg\":\"x\"}\n"
-	if out.String() != want || heard != 3 {
+	want := "[relay] published 1: a17a9f69\n[relay] relay: no way\n[relay] {\"msg\":\"x\"}\n[relay] a\\x1b[2J    b\n"
+	if out.String() != want || heard != 4 {
 		t.Errorf("heard %d lines:\n%swant\n%s", heard, out.String(), want)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
+
+	"example.com/outboxlab/pkg/printable"
 )
 
 // This file answers: what can a person do with messages that were given up? They lie in the
@@ -85,7 +87,9 @@ func readAnswer(ctx context.Context, in io.Reader) (bool, error) {
 }
 
 // note writes one remark.
-func (c console) note(format string, args ...any) { fmt.Fprintf(c.notes, "dlq: "+format+"\n", args...) }
+func (c console) note(format string, args ...any) {
+	fmt.Fprintln(c.notes, "dlq: "+printable.Sentence(fmt.Sprintf(format, args...)))
+}
 
 // messages is a number with its noun: 1 message, 2 messages.
 func messages(n int) string {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
+
+	"example.com/outboxlab/pkg/printable"
 )
 
 // This file answers: what lies in the dead-letter queue, and why? All of it is in one table, in the
@@ -110,7 +110,7 @@ func (cmd *ListCmd) read(ctx context.Context, config Config, c console) ([]row, 
 }
 
 func writeJSONLines[T any](w io.Writer, values []T) error {
-	encoder := json.NewEncoder(w)
+	encoder := json.NewEncoder(printable.JSON(w))
 	encoder.SetEscapeHTML(false) // for people and jq, not for a browser
 	for _, v := range values {
 		if err := encoder.Encode(v); err != nil {
@@ -129,20 +129,10 @@ func writeTable(w io.Writer, rows []row) error {
 			died, age = r.FirstDied.Format(time.DateTime), ageText(r.AgeSeconds)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
-			r.ID, cell(r.Type, bodyColumn), r.Reason, r.Deliveries, died, age, cell(r.LastError, errorColumn), cell(r.Body, bodyColumn))
+			r.ID, printable.Cell(r.Type, bodyColumn), printable.Cell(r.Reason, bodyColumn), r.Deliveries, died, age,
+			printable.Cell(r.LastError, errorColumn), printable.Cell(r.Body, bodyColumn))
 	}
 	return table.Flush()
-}
-
-// cell makes a text fit into a table: one line, of limited length, and without the control
-// characters by which a message could play tricks on a terminal.
-func cell(s string, limit int) string {
-	quoted := strconv.Quote(s)
-	s = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
-	if utf8.RuneCountInString(s) > limit {
-		s = string([]rune(s)[:limit-1]) + "…"
-	}
-	return s
 }
 
 // ageText is a length of time in its two largest units: 45s, 12m30s, 5h10m, 3d4h.

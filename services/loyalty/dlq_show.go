@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/outboxlab/pkg/printable"
 )
 
 // This file answers: what is there to know about one dead message?
@@ -88,7 +90,7 @@ func readNamed(ctx context.Context, config Config, c console, names []string) ([
 func show(w io.Writer, l letter, r row) {
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%-14s %s\n", name, cell(value, len(value)+1))
+			fmt.Fprintf(w, "%-14s %s\n", name, printable.Text(value))
 		}
 	}
 	line("id", r.ID)
@@ -116,12 +118,12 @@ func show(w io.Writer, l letter, r row) {
 	fmt.Fprintf(w, "%-14s %d bytes\n\n%s\n", "body", len(l.Body), bodyText(l.Body))
 }
 
-// headerText is a header's value on one line; tables print like maps.
+// headerText is a header's value; tables print like maps.
 func headerText(v any) string {
 	if table, ok := v.(amqp.Table); ok {
 		v = map[string]any(table)
 	}
-	return strings.ReplaceAll(fmt.Sprint(v), "\n", " ")
+	return fmt.Sprint(v)
 }
 
 // bodyText is the body, quoted if a terminal might take it for anything but text.

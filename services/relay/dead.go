@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/outboxlab/pkg/printable"
 	"example.com/outboxlab/pkg/service"
 )
 
@@ -54,6 +55,12 @@ type deadEvent struct {
 	DiedAt        time.Time `json:"diedAt"`
 }
 
+// How much of a value the table shows, in characters; --json has all of it.
+const (
+	nameColumn  = 60
+	errorColumn = 200
+)
+
 const selectDead = `
 SELECT id, event_id, event_type, aggregate_type, aggregate_id, attempt_count, coalesce(last_error, ''), dead_lettered_at
 FROM orders.outbox
@@ -68,7 +75,7 @@ func listDead(ctx context.Context, pool *pgxpool.Pool, c DeadListCmd, stdout io.
 		return err
 	}
 	if c.JSON {
-		encoder := json.NewEncoder(stdout)
+		encoder := json.NewEncoder(printable.JSON(stdout))
 		for _, d := range dead {
 			if err := encoder.Encode(d); err != nil {
 				return err
@@ -83,8 +90,9 @@ func listDead(ctx context.Context, pool *pgxpool.Pool, c DeadListCmd, stdout io.
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tEVENT\tTYPE\tAGGREGATE\tATTEMPTS\tDIED\tLAST ERROR")
 	for _, d := range dead {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s %s\t%d\t%s\t%s\n", d.ID, d.EventID, d.Type, d.AggregateType, d.AggregateID,
-			d.Attempts, d.DiedAt.UTC().Format(time.DateTime), d.LastError)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s %s\t%d\t%s\t%s\n", d.ID, d.EventID, printable.Cell(d.Type, nameColumn),
+			printable.Cell(d.AggregateType, nameColumn), printable.Cell(d.AggregateID, nameColumn),
+			d.Attempts, d.DiedAt.UTC().Format(time.DateTime), printable.Cell(d.LastError, errorColumn))
 	}
 	return table.Flush()
 }
