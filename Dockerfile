@@ -22,24 +22,25 @@ COPY bin/ /bin/
 
 FROM ${BINARIES} AS binaries
 
+# --chmod: prebuilt binaries carry the modes that somebody's umask gave them, and the user below must be able to run them.
 # 65532 is the customary "nonroot" id. scratch has no /etc/passwd, so an id is all there is.
 FROM scratch AS migrations
-COPY --from=binaries /bin/migrations /migrations
+COPY --from=binaries --chmod=0755 /bin/migrations /migrations
 USER 65532:65532
 ENTRYPOINT ["/migrations"]
 CMD ["up"]
 
 FROM scratch AS orders
-COPY --from=binaries /bin/orders /orders
+COPY --from=binaries --chmod=0755 /bin/orders /orders
 USER 65532:65532
 ENTRYPOINT ["/orders"]
 
 FROM scratch AS relay
-COPY --from=binaries /bin/relay /relay
+COPY --from=binaries --chmod=0755 /bin/relay /relay
 USER 65532:65532
 ENTRYPOINT ["/relay"]
 
 FROM scratch AS loyalty
-COPY --from=binaries /bin/loyalty /loyalty
+COPY --from=binaries --chmod=0755 /bin/loyalty /loyalty
 USER 65532:65532
 ENTRYPOINT ["/loyalty"]

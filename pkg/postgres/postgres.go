@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +32,25 @@ func (u *URL) UnmarshalText(text []byte) error {
 		if cause := errors.Unwrap(err); cause != nil {
 			err = cause // without the URL, which has the password in it
 		}
-		return fmt.Errorf("not a usable PostgreSQL URL: %w", err)
+		return fmt.Errorf("not a usable PostgreSQL URL%s: %w", alsoRead(os.Environ()), err)
 	}
 	u.raw = string(text)
 	return nil
+}
+
+// alsoRead names the variables from which pgx, like psql, takes what a URL leaves out: the mistake may be in one of them.
+func alsoRead(environment []string) string {
+	var names []string
+	for _, variable := range environment {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") && name != "PGDATA" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf(" (with %s of the environment)", strings.Join(names, ", "))
 }
 
 // String is the URL with its password masked.

@@ -34,3 +34,13 @@ func TestAURLThatCannotBeUsedIsRefusedInWords(t *testing.T) {
 		}
 	}
 }
+
+// What the URL leaves out is read from the environment, so a mistake there is named.
+func TestTheEnvironmentsPartOfAURLIsNamed(t *testing.T) {
+	t.Setenv("PGSERVICEFILE", "/nowhere")
+	t.Setenv("PGSERVICE", "nosuch")
+	err := new(postgres.URL).UnmarshalText([]byte("postgres://u:s3cret@127.0.0.1/d"))
+	if err == nil || !strings.Contains(err.Error(), "PGSERVICE, PGSERVICEFILE") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("%v", err)
+	}
+}

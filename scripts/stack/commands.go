@@ -79,11 +79,18 @@ func (e env) Run(t terminal) error {
 	if err != nil {
 		return err
 	}
+	if ignored := servers.Ignored(); len(ignored) > 0 { // psql and bin/… would obey them
+		fmt.Fprintln(t.out, "unset", strings.Join(ignored, " "))
+	}
 	if e.Service == "" {
 		export(t, "DATABASE_URL", at.Database)
 		export(t, "AMQP_URL", at.AMQP)
 		export(t, "RABBITMQ_MANAGEMENT_URL", at.Management)
-		return nil
+		project, err := servers.RecordedProject(".")
+		if err == nil && project != "" { // `docker compose exec` then finds these containers
+			export(t, "COMPOSE_PROJECT_NAME", project)
+		}
+		return err
 	}
 	own, err := at.DatabaseFor(e.Service)
 	if err != nil {

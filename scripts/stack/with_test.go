@@ -47,6 +47,17 @@ func TestWithPassesTheExitCodeAndStopsTheServers(t *testing.T) {
 	wantStopped(t, strings.TrimSpace(string(out)), tmp)
 }
 
+// Variables that would redirect a PostgreSQL client reach neither the lab's connections nor the command; others do.
+func TestWithIsDeafToAPostgresClientsVariables(t *testing.T) {
+	t.Parallel()
+	cmd, _ := stack(t, "with", "--", "sh", "-c", "env | grep ^PG | sort")
+	cmd.Env = append(cmd.Env, "PGSERVICE=nosuch", "PGHOST=nowhere.invalid", "PGOPTIONS=-c nonsense", "PGCONNECT_TIMEOUT=soon",
+		"PGTARGETSESSIONATTRS=standby", "PGDATA=/mine", "PGADMIN_SETUP_EMAIL=a@b")
+	if out, err := cmd.Output(); err != nil || string(out) != "PGADMIN_SETUP_EMAIL=a@b\nPGDATA=/mine\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 // Asked to stop, `with` asks the command to stop, and then stops the servers.
 func TestWithStopsEverythingOnSIGTERM(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"example.com/outboxlab/pkg/printable"
 )
 
 //go:embed namespace.sh
@@ -76,12 +78,21 @@ func writeScript(dir string) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = file.Write(namespaceScript)
+	_, err = file.Write(unixLines(namespaceScript))
 	path = filepath.Join(dir, "namespace.sh")
 	if err := errors.Join(err, file.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(file.Name()))
 	}
 	return path, os.Rename(file.Name(), path)
+}
+
+// unixLines takes out what a checkout with other line ends has put in: the shell takes a carriage return for a part of
+// the last word.
+func unixLines(script []byte) []byte { return bytes.ReplaceAll(script, []byte("\r\n"), []byte("\n")) }
+
+// writeForServer writes a file that a server reads as its own user: root's umask must not keep it from that.
+func writeForServer(path, text string) error {
+	return errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chmod(path, 0o644))
 }
 
 func (p inRoot) build(ctx context.Context) (*exec.Cmd, error) {
@@ -124,7 +135,7 @@ func (p inRoot) makeData() error {
 	if err := os.MkdirAll(p.data, 0o750); err != nil {
 		return err
 	}
-	return os.Chown(p.data, uid, gid)
+	return errors.Join(os.Chmod(p.data, 0o750), os.Chown(p.data, uid, gid))
 }
 
 // lookUp finds a user's numbers in the root's /etc/passwd: they are not those of the machine.
@@ -145,8 +156,8 @@ func lookUp(root, name string) (uid, gid int, err error) {
 	return 0, 0, fmt.Errorf("no user %s in %s/etc/passwd", name, root)
 }
 
-// lastLines returns the last n lines that say something.
+// lastLines returns the last n lines that say something, fit to be printed: a server's log repeats what clients sent.
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+	return printable.Lines(strings.Join(lines[max(0, len(lines)-n):], "\n"))
 }

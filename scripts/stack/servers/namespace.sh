@@ -6,6 +6,7 @@ set -eu
 root=$1 data=$2 mountpoint=$3 user=$4
 shift 4
 
+umask 022                               # whatever root's is: the server reads again what it writes
 mount --make-rprivate /                 # nothing mounted below is seen outside
 mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"        # many servers share this root: none may change it

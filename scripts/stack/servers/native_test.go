@@ -91,9 +91,54 @@ func TestNativePairSurvivesCrashesAndLeavesNothing(t *testing.T) {
 func TestServersDieWithTheirStarter(t *testing.T) {
 	t.Parallel()
 	requireNative(t)
-	ctx := withLimit(t)
-	starter := exec.CommandContext(ctx, os.Args[0])
-	starter.Env = append(os.Environ(), "OUTBOXLAB_STARTER=1", "TMPDIR="+t.TempDir())
+	starter, inside := startStarter(t, "022")
+	if err := starter.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = starter.Wait()
+	wantEnded(t, inside)
+}
+
+// Root's umask and the modes of the directories above must not keep the servers' users from what is written for them.
+func TestServersStartWithATightUmask(t *testing.T) {
+	t.Parallel()
+	requireNative(t)
+	for _, umask := range []string{"077", "0777"} {
+		starter, inside := startStarter(t, umask)
+		if !hasName(inside, "postgres") || !hasName(inside, "beam.smp") {
+			t.Errorf("umask %s: %v", umask, inside)
+		}
+		if err := starter.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = starter.Wait()
+	}
+}
+
+// The shell script that starts a server is written without the carriage returns of a checkout made with others.
+func TestScriptHasUnixLineEnds(t *testing.T) {
+	embedded := namespaceScript
+	defer func() { namespaceScript = embedded }()
+	namespaceScript = []byte("set -eu\r\nmount\r\n")
+	path, err := writeScript(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "set -eu\nmount\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// startStarter lets another process start a private pair, in a directory that only root may enter, and returns when it has:
+// that process, and those of the pair.
+func startStarter(t *testing.T, umask string) (*exec.Cmd, []running) {
+	t.Helper()
+	tmp := t.TempDir()
+	if err := os.Chmod(tmp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	starter := exec.CommandContext(withLimit(t), "sh", "-c", `umask "$1" && exec "$0"`, os.Args[0], umask)
+	starter.Env = append(os.Environ(), "OUTBOXLAB_STARTER=1", "TMPDIR="+tmp)
 	out, err := starter.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -110,12 +155,7 @@ func TestServersDieWithTheirStarter(t *testing.T) {
 		t.Fatal("the starter ended without starting")
 	}
 
-	inside := append(sameNamespace(t, pg), sameNamespace(t, rabbit)...)
-	if err := starter.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = starter.Wait()
-	wantEnded(t, inside)
+	return starter, append(sameNamespace(t, pg), sameNamespace(t, rabbit)...)
 }
 
 // TestMain lets the test binary be the starter that TestServersDieWithTheirStarter kills.

@@ -3,8 +3,10 @@ package servers
 // Which ports do the native servers listen on, and what if one is taken?
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -34,19 +36,19 @@ func (e *PortTakenError) Error() string {
 // fixed are the ports of the main stack that people type; the same variables and defaults as in compose.yaml.
 var fixed = []struct {
 	variable string
+	what     string
 	standard int
 	in       func(*ports) *int
 }{
-	{"POSTGRES_PORT", 55432, func(p *ports) *int { return &p.Postgres }},
-	{"AMQP_PORT", 55672, func(p *ports) *int { return &p.AMQP }},
-	{"RABBITMQ_MANAGEMENT_PORT", 55673, func(p *ports) *int { return &p.Management }},
+	{"POSTGRES_PORT", "PostgreSQL", 55432, func(p *ports) *int { return &p.Postgres }},
+	{"AMQP_PORT", "RabbitMQ", 55672, func(p *ports) *int { return &p.AMQP }},
+	{"RABBITMQ_MANAGEMENT_PORT", "RabbitMQ management", 55673, func(p *ports) *int { return &p.Management }},
 }
 
-// mainPorts reads the main stack's ports from the environment, and does not look whether they are free.
-func mainPorts() (ports, error) {
+// givenPorts reads the main stack's ports from the environment; those that are not set are 0.
+func givenPorts() (ports, error) {
 	var p ports
 	for _, f := range fixed {
-		*f.in(&p) = f.standard
 		given := os.Getenv(f.variable)
 		if given == "" {
 			continue
@@ -60,17 +62,45 @@ func mainPorts() (ports, error) {
 	return p, nil
 }
 
-// checkFree returns a PortTakenError for the first of the main stack's ports that is in use.
-func (p ports) checkFree() error {
+// mainPorts chooses where the main stack is to listen: where a variable says, and it is an error if that port is taken; else
+// where it listened last, or on the standard port; else, if that is taken (by the stack of another clone, say), on a free
+// one, and tells so.
+func mainPorts(last ports, progress io.Writer) (ports, error) {
+	chosen, err := givenPorts()
+	if err != nil {
+		return chosen, err
+	}
 	for _, f := range fixed {
-		port := *f.in(&p)
-		if err := tryPort(port); errors.Is(err, syscall.EADDRINUSE) {
-			return &PortTakenError{port, f.variable}
-		} else if err != nil {
-			return fmt.Errorf("port %d (%s): %w", port, f.variable, err)
+		port := f.in(&chosen)
+		given := *port != 0
+		*port = cmp.Or(*port, *f.in(&last), f.standard)
+		switch err := tryPort(*port); {
+		case err == nil:
+		case given && errors.Is(err, syscall.EADDRINUSE):
+			return chosen, &PortTakenError{*port, f.variable}
+		case given:
+			return chosen, fmt.Errorf("port %d (%s): %w", *port, f.variable, err)
+		default:
+			fmt.Fprintf(progress, "port %d is taken by another program, so %s listens on a free one (%s chooses)\n", *port, f.what, f.variable)
+			*port = 0
 		}
 	}
-	return nil
+	return chosen, chosen.fillFree()
+}
+
+// onFreePorts starts a main stack on the ports chosen for it. Another program can take one of them between the choice
+// and the start; then the choice is made again.
+func onFreePorts(last ports, progress io.Writer, start func(ports) error) (err error) {
+	for range 3 {
+		var chosen ports
+		if chosen, err = mainPorts(last, progress); err != nil {
+			return err
+		}
+		if err = start(chosen); !errors.Is(err, errAddressInUse) {
+			return err
+		}
+	}
+	return err
 }
 
 // fillFree chooses free ports for all that are 0. They lie below the range from which the kernel takes the ports of

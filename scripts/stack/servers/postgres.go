@@ -43,7 +43,7 @@ func (n *native) startPostgres(ctx context.Context) error {
 		}
 	}
 	settings := fmt.Sprintf(postgresSettings, n.ports.Postgres)
-	if err := os.WriteFile(filepath.Join(data, "outboxlab.conf"), []byte(settings), 0o644); err != nil {
+	if err := writeForServer(filepath.Join(data, "outboxlab.conf"), settings); err != nil {
 		return err
 	}
 	// The process number in a killed server's lock file means nothing in the new process namespace, where it may be
@@ -74,7 +74,7 @@ func (n *native) initPostgres(ctx context.Context, data string) error {
 		return err
 	}
 	passwordFile := filepath.Join(n.postgresDir(), "password")
-	if err := os.WriteFile(passwordFile, []byte(password), 0o644); err != nil {
+	if err := writeForServer(passwordFile, password); err != nil {
 		return err
 	}
 	defer os.Remove(passwordFile)

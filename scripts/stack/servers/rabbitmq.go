@@ -5,7 +5,6 @@ package servers
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 )
@@ -66,7 +65,7 @@ func (n *native) startRabbitMQ(ctx context.Context) error {
 		"advanced.config": rabbitAdvanced,
 		"enabled_plugins": "[rabbitmq_management].\n",
 	} {
-		if err := os.WriteFile(filepath.Join(n.rabbitDir(), name), []byte(text), 0o644); err != nil {
+		if err := writeForServer(filepath.Join(n.rabbitDir(), name), text); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -25,10 +26,20 @@ const (
 	askLimit   = 5 * time.Second  // for one question
 )
 
-// tooOldError ends the waiting: asking again would not help.
+// tooOldError says that a server's version will not do.
 type tooOldError struct{ text string }
 
 func (e tooOldError) Error() string { return e.text }
+
+// hopeless tells whether asking again would not help: the server is too old, the URL cannot be used, or PostgreSQL answers
+// and refuses the account (class 28) or knows no such database.
+func hopeless(err error) bool {
+	if errors.As(err, new(tooOldError)) || errors.As(err, new(*pgconn.ParseConfigError)) {
+		return true
+	}
+	answer, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(answer.Code, "28") || answer.Code == "3D000")
+}
 
 // Versions are what two servers that answer said they are, e.g. 18.6 and 4.3.6.
 type Versions struct{ PostgreSQL, RabbitMQ string }
@@ -43,7 +54,8 @@ func check(ctx context.Context, at URLs) (Versions, error) {
 	return Versions{postgres, rabbit}, err
 }
 
-// awaitPostgres asks until PostgreSQL answers, the server has ended (alive is false) or startLimit is over.
+// awaitPostgres asks until PostgreSQL answers, the server has ended (alive is false), startLimit is over, or the answer
+// shows that waiting is no use.
 func awaitPostgres(ctx context.Context, databaseURL string, alive func() bool) error {
 	return await(ctx, alive, func(ctx context.Context) error {
 		_, err := askPostgres(ctx, databaseURL)
@@ -64,9 +76,8 @@ func await(ctx context.Context, alive func() bool, ask func(context.Context) err
 	defer cancel()
 	for {
 		err := ask(ctx)
-		var tooOld tooOldError
 		switch {
-		case err == nil, errors.As(err, &tooOld):
+		case err == nil, hopeless(err):
 			return err
 		case !alive():
 			return fmt.Errorf("the server ended while starting (last answer: %w)", err)

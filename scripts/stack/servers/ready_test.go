@@ -1,9 +1,13 @@
 package servers
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 func TestAtLeastComparesNumbers(t *testing.T) {
@@ -15,6 +19,31 @@ func TestAtLeastComparesNumbers(t *testing.T) {
 			t.Errorf("%q at least %s: %v, want %v", version, minRabbitMQ, got, want)
 		}
 	}
+}
+
+// An error that waiting does not heal ends the waiting at once.
+func TestWhatCannotHealIsNotAwaited(t *testing.T) {
+	for _, err := range []error{tooOldError{"17"}, &pgconn.PgError{Code: "28P01"}, &pgconn.PgError{Code: "3D000"}, unusable(t)} {
+		asked := 0
+		got := await(t.Context(), func() bool { return true }, func(context.Context) error {
+			if asked++; asked == 1 {
+				return &pgconn.PgError{Code: "57P03"} // starting up
+			}
+			return fmt.Errorf("PostgreSQL: %w", err)
+		})
+		if asked != 2 || !errors.Is(got, err) {
+			t.Errorf("%v: asked %d times, %v", err, asked, got)
+		}
+	}
+}
+
+func unusable(t *testing.T) error {
+	t.Helper()
+	_, err := pgconn.ParseConfig("postgres://127.0.0.1/x?service=nosuch")
+	if err == nil {
+		t.Fatal("a service that is nowhere was found")
+	}
+	return err
 }
 
 // Known causes get advice; other errors stay as they are.

@@ -17,9 +17,11 @@ var ErrNothingUp = errors.New("no PostgreSQL and RabbitMQ are up: run `go run ./
 
 // record is .stack/record.json.
 type record struct {
-	Way    Way           `json:"way"`
-	URLs   URLs          `json:"urls"`
-	Native *nativeRecord `json:"native,omitempty"`
+	Root    string         `json:"root"` // of the repository, when it was written
+	Way     Way            `json:"way"`
+	URLs    URLs           `json:"urls"`
+	Native  *nativeRecord  `json:"native,omitempty"`
+	Compose *composeRecord `json:"compose,omitempty"`
 }
 
 // nativeRecord is what is needed to find, restart and end the native servers.
@@ -27,6 +29,12 @@ type nativeRecord struct {
 	Ports    ports   `json:"ports"`
 	Postgres process `json:"postgres"`
 	RabbitMQ process `json:"rabbitmq"`
+}
+
+// composeRecord is what is needed to find the containers: two clones on one engine have a project each.
+type composeRecord struct {
+	Project string `json:"project"`
+	Ports   ports  `json:"ports"`
 }
 
 // Recorded returns the main stack's URLs and its way. dir is any directory of the repository.
@@ -43,6 +51,19 @@ func Recorded(dir string) (URLs, Way, error) {
 		return URLs{}, "", ErrNothingUp
 	}
 	return r.URLs, r.Way, nil
+}
+
+// RecordedProject returns the compose project of a main stack in containers, or "".
+func RecordedProject(dir string) (string, error) {
+	root, err := repository(dir)
+	if err != nil {
+		return "", err
+	}
+	r, err := readRecord(stackDir(root))
+	if err != nil || r == nil || r.Compose == nil {
+		return "", err
+	}
+	return r.Compose.Project, nil
 }
 
 func stackDir(root string) string { return filepath.Join(root, ".stack") }
@@ -78,11 +99,29 @@ func readRecord(stack string) (*record, error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("%s/record.json: %w", stack, err)
 	}
-	return &r, nil
+	return &r, r.mustNotBeACopy(stack)
+}
+
+// mustNotBeACopy refuses a record that came here with a copy of another checkout: it names that one's servers, and `down` would
+// end them and remove their data. In a checkout that has been moved the record stays good.
+func (r record) mustNotBeACopy(stack string) error {
+	if r.Root == "" {
+		return nil
+	}
+	here, err := os.Stat(filepath.Join(stack, "record.json"))
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(filepath.Join(stackDir(r.Root), "record.json"))
+	if err != nil || os.SameFile(here, there) {
+		return nil
+	}
+	return fmt.Errorf("%s is a copy of %s, and the servers it names belong there: remove it (rm -r %s), then run this again", stack, stackDir(r.Root), stack)
 }
 
 // write replaces the record in one step: a reader sees the old one or the new one.
 func (r record) write(stack string) error {
+	r.Root = filepath.Dir(stack)
 	if err := os.MkdirAll(stack, 0o755); err != nil {
 		return err
 	}

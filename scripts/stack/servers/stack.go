@@ -5,7 +5,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +18,9 @@ func Up(ctx context.Context, dir string, progress io.Writer) (URLs, Way, error) 
 		return URLs{}, "", err
 	}
 	defer unlock()
+	if note := noteIgnored(); note != "" {
+		fmt.Fprintln(progress, note)
+	}
 	way, old, err := chooseAgain(stackDir(root))
 	if err != nil {
 		return URLs{}, "", err
@@ -30,7 +32,7 @@ func Up(ctx context.Context, dir string, progress io.Writer) (URLs, Way, error) 
 	} else {
 		pair, err = tryInOrder(ctx, progress, way, map[Way]start{
 			Docker: func(ctx context.Context, progress io.Writer) (runner, error) {
-				return upCompose(ctx, root, progress)
+				return upCompose(ctx, root, old, progress)
 			},
 			Native: func(ctx context.Context, progress io.Writer) (runner, error) {
 				return upNative(ctx, stackDir(root), old, progress)
@@ -41,7 +43,11 @@ func Up(ctx context.Context, dir string, progress io.Writer) (URLs, Way, error) 
 		return URLs{}, "", err
 	}
 	if pair.Way != Native { // that way has kept the record itself, from the first process on
-		if err := (record{Way: pair.Way, URLs: pair.URLs}).write(stackDir(root)); err != nil {
+		r := record{Way: pair.Way, URLs: pair.URLs}
+		if c, ok := pair.runner.(compose); ok {
+			r.Compose = &composeRecord{c.project, c.ports}
+		}
+		if err := r.write(stackDir(root)); err != nil {
 			return URLs{}, "", err
 		}
 	}
@@ -65,7 +71,7 @@ func Down(ctx context.Context, dir string, progress io.Writer) error {
 	case old == nil:
 		fmt.Fprintln(progress, "nothing is up")
 	case old.Way == Docker:
-		err = downCompose(ctx, root)
+		err = recordedCompose(root, old).stop(ctx)
 	case old.Way == Native:
 		pair := native{pgProcess: old.Native.Postgres, rabbitProcess: old.Native.RabbitMQ}
 		err = pair.end(ctx, 0) // the data goes, too: nothing to save in an orderly stop
@@ -117,23 +123,21 @@ func upNative(ctx context.Context, stack string, old *record, progress io.Writer
 		return nil, err
 	}
 	pair := &native{root: root, dir: stack}
-	if old != nil && old.Native != nil {
-		pair.ports, pair.pgProcess, pair.rabbitProcess = old.Native.Ports, old.Native.Postgres, old.Native.RabbitMQ
-	}
-	if !pair.pgProcess.alive() && !pair.rabbitProcess.alive() {
-		if pair.ports, err = mainPorts(); err != nil {
-			return nil, err
-		}
-		if err := errors.Join(pair.ports.checkFree(), pair.ports.fillFree()); err != nil {
-			return nil, err
-		}
-		fmt.Fprintln(progress, "starting PostgreSQL and RabbitMQ from", root)
-	}
 	// Written down as soon as a process exists: even if this command is killed, `down` finds it.
 	pair.onStart = func() error {
 		return record{Way: Native, URLs: pair.urls(), Native: &nativeRecord{pair.ports, pair.pgProcess, pair.rabbitProcess}}.write(stack)
 	}
-	return pair, pair.start(ctx)
+	if old != nil && old.Native != nil {
+		pair.ports, pair.pgProcess, pair.rabbitProcess = old.Native.Ports, old.Native.Postgres, old.Native.RabbitMQ
+	}
+	if pair.pgProcess.alive() || pair.rabbitProcess.alive() {
+		return pair, pair.start(ctx)
+	}
+	return pair, onFreePorts(pair.ports, progress, func(chosen ports) error {
+		pair.ports = chosen
+		fmt.Fprintln(progress, "starting PostgreSQL and RabbitMQ from", root)
+		return pair.start(ctx)
+	})
 }
 
 // lockStack keeps two commands on one stack apart. It locks the repository's directory itself: a file in .stack/ would
