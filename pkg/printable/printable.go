@@ -22,13 +22,14 @@ func Text(s string) string {
 	}
 	var b strings.Builder
 	var before rune
-	for i, width := 0, 0; i < len(s); i += width {
-		var r rune
-		r, width = utf8.DecodeRuneInString(s[i:])
+	for s != "" {
+		r, width := utf8.DecodeRuneInString(s)
+		first := s[0]
+		s = s[width:]
 		switch {
 		case r == utf8.RuneError && width == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case visible(r), r == joiner && joinsEmoji(before, s[i+width:]):
+			fmt.Fprintf(&b, `\x%02x`, first)
+		case visible(r), r == joiner && joinsEmoji(before, s):
 			b.WriteRune(r)
 		case unicode.Is(unicode.Zs, r):
 			b.WriteByte(' ')

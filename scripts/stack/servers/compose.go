@@ -72,8 +72,8 @@ func (c compose) up(ctx context.Context, progress io.Writer) (runner, error) {
 // projectOf names the containers of the clone at root, the same at each call. Under one name for all, a second clone on the same
 // engine would take the first one's containers for its own, and `down` would remove their data.
 func projectOf(root string) string {
-	if real, err := filepath.EvalSymlinks(root); err == nil {
-		root = real
+	if resolved, err := filepath.EvalSymlinks(root); err == nil {
+		root = resolved
 	}
 	sum := sha256.Sum256([]byte(root))
 	return fmt.Sprintf("outboxlab-%x", sum[:4])

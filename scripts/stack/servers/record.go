@@ -113,8 +113,11 @@ func (r record) mustNotBeACopy(stack string) error {
 		return err
 	}
 	there, err := os.Stat(filepath.Join(stackDir(r.Root), "record.json"))
-	if err != nil || os.SameFile(here, there) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && os.SameFile(here, there) {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	return fmt.Errorf("%s is a copy of %s, and the servers it names belong there: remove it (rm -r %s), then run this again", stack, stackDir(r.Root), stack)
 }
