@@ -17,7 +17,7 @@ func main() { os.Exit(service.Run("migrations", run)) }
 
 // Config is what migrations reads from the environment.
 type Config struct {
-	// Database to migrate, as its owner: may create schemas and roles.
+	// Database to migrate, as its owner, who must be able to create what is missing: schemas, and roles (under a lock in the database postgres).
 	DatabaseURL postgres.URL `env:"DATABASE_URL,required"`
 	// Password of the role orders_app. Empty: a new role gets its own name as password (development), an existing one keeps what it has.
 	OrdersPassword string `env:"ORDERS_DB_PASSWORD"`
