@@ -38,7 +38,8 @@ func openTerminal(t *testing.T, dir, preamble string) *terminal {
 		t.Fatal(err)
 	}
 	x.cmd.Dir = dir
-	x.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LC_ALL=C", "NO_COLOR=1"}
+	// Not the user's home: their .psqlrc or .curlrc may change what is printed.
+	x.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LC_ALL=C", "NO_COLOR=1"}
 	x.cmd.Stdout, x.cmd.Stderr = x, x
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := x.cmd.Start(); err != nil {
