@@ -105,7 +105,7 @@ func NewMetrics() *prometheus.Registry {
 func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail})
+	_ = json.NewEncoder(w).Encode(huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: printable.Text(detail)})
 }
 
 // Listen opens addr (host:port; port 0 picks a free one) and says where it listens.

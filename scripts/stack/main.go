@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"example.com/outboxlab/pkg/printable"
 	"example.com/outboxlab/scripts/stack/servers"
 )
 
@@ -82,7 +83,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &finished):
 		return finished.code
 	}
-	fmt.Fprintln(stderr, "stack:", err)
+	fmt.Fprintln(stderr, "stack:", printable.Lines(err.Error()))
 	if errors.As(err, &setting) || errors.As(err, &usage) {
 		return 2
 	}
