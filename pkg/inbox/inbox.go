@@ -44,3 +44,18 @@ func Once(ctx context.Context, tx pgx.Tx, consumer string, messageIDs ...uuid.UU
 	}
 	return first, nil
 }
+
+const deleteMessages = `
+DELETE FROM loyalty.processed_messages
+WHERE consumer = $1 AND message_id = ANY($2)`
+
+// Undo takes back in tx what Once has recorded there, for messages that turned out not to be handled.
+func Undo(ctx context.Context, tx pgx.Tx, consumer string, messageIDs ...uuid.UUID) error {
+	if len(messageIDs) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, deleteMessages, consumer, postgres.UUIDs(messageIDs)); err != nil {
+		return fmt.Errorf("inbox: %w", err)
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -32,17 +33,28 @@ type Message struct {
 // orderID is how crash flags name the order.
 func (m Message) orderID() string { return strconv.FormatInt(m.Order.OrderID, 10) }
 
-// Award credits the orders' points, in one transaction for all messages. awarded[i] tells of
-// messages[i]: false means that the message has been handled before, or the order has been awarded
-// through another message (a duplicate, and no error). On an error nothing has been written, or the
-// commit's outcome is unknown (postgres.Unreachable): in both cases all may be handled again.
-func Award(ctx context.Context, pool *pgxpool.Pool, messages []Message) (awarded []bool, err error) {
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		ids := make([]uuid.UUID, len(messages))
-		for i, m := range messages {
-			ids[i] = m.ID
-		}
-		first, err := inbox.Once(ctx, tx, consumerName, ids...)
+// Result is what Award found out about a message. The zero value is a duplicate: the message has been
+// handled before, or its order has been awarded through another message that says the same.
+type Result struct {
+	Awarded bool
+	// Conflict wraps errConflict: the order has been awarded, but to another customer or with other points.
+	Conflict error
+}
+
+// errConflict is the error of a message that is no copy: its order id has been used before, for another
+// order. Waiting does not change that.
+var errConflict = errors.New("conflict")
+
+// readCommitted is asked for, whatever the database's default is: a row that another transaction has
+// committed meanwhile is to be found, and is no serialization failure.
+var readCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+
+// Award credits the orders' points, in one transaction for all messages. results[i] tells of
+// messages[i]. On an error nothing has been written, or the commit's outcome is unknown
+// (postgres.Unreachable): in both cases all may be handled again.
+func Award(ctx context.Context, pool *pgxpool.Pool, messages []Message) (results []Result, err error) {
+	err = pgx.BeginTxFunc(ctx, pool, readCommitted, func(tx pgx.Tx) error {
+		first, rs, err := award(ctx, tx, messages)
 		if err != nil {
 			return err
 		}
@@ -52,13 +64,26 @@ func Award(ctx context.Context, pool *pgxpool.Pool, messages []Message) (awarded
 				written = append(written, m.orderID())
 			}
 		}
-		if awarded, err = credit(ctx, tx, messages, first, ids); err != nil {
-			return err
-		}
 		crash.At(crash.LoyaltyBeforeCommit, written...)
+		results = rs
 		return nil
 	})
-	return awarded, err
+	return results, err
+}
+
+// award does in tx all that Award does. first[i] tells whether messages[i] was new to the inbox.
+func award(ctx context.Context, tx pgx.Tx, messages []Message) (first []bool, results []Result, err error) {
+	ids := make([]uuid.UUID, len(messages))
+	for i, m := range messages {
+		ids[i] = m.ID
+	}
+	if first, err = inbox.Once(ctx, tx, consumerName, ids...); err != nil {
+		return nil, nil, err
+	}
+	if results, err = credit(ctx, tx, messages, first, ids); err != nil {
+		return nil, nil, err
+	}
+	return first, results, findConflicts(ctx, tx, messages, first, results)
 }
 
 // Of two messages of one order, the earlier in the batch is the one that counts. Sorted by order,
@@ -74,7 +99,7 @@ RETURNING order_id`
 
 // credit writes the ledger rows of the messages that are handled for the first time, and forgets
 // what went wrong with any of them before: one round trip.
-func credit(ctx context.Context, tx pgx.Tx, messages []Message, first []bool, ids []uuid.UUID) (awarded []bool, err error) {
+func credit(ctx context.Context, tx pgx.Tx, messages []Message, first []bool, ids []uuid.UUID) ([]Result, error) {
 	var customers, orders, points []int64
 	for i, m := range messages {
 		if first[i] {
@@ -98,12 +123,54 @@ func credit(ctx context.Context, tx pgx.Tx, messages []Message, first []bool, id
 	if err := tx.SendBatch(ctx, statements).Close(); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	awarded = make([]bool, len(messages))
+	results := make([]Result, len(messages))
 	for i, m := range messages {
 		if first[i] {
-			awarded[i] = unclaimed[m.Order.OrderID]
+			results[i].Awarded = unclaimed[m.Order.OrderID]
 			delete(unclaimed, m.Order.OrderID)
 		}
 	}
-	return awarded, nil
+	return results, nil
+}
+
+const selectAwards = `
+SELECT order_id, customer_id, points
+FROM loyalty.ledger
+WHERE order_id = ANY($1)`
+
+// findConflicts compares the messages that awarded nothing with what their orders were awarded. One that
+// says something else is no copy: its order would get no points, and nobody would know. It is not handled, so
+// the inbox must not know it: after a repair it can be redriven.
+func findConflicts(ctx context.Context, tx pgx.Tx, messages []Message, first []bool, results []Result) error {
+	var orders []int64
+	for i, r := range results {
+		if !r.Awarded {
+			orders = append(orders, messages[i].Order.OrderID)
+		}
+	}
+	if len(orders) == 0 {
+		return nil
+	}
+	type entry struct{ customer, points int64 }
+	ledger := map[int64]entry{}
+	var order int64
+	var e entry
+	rows, _ := tx.Query(ctx, selectAwards, orders) // its error comes out of ForEachRow
+	_, err := pgx.ForEachRow(rows, []any{&order, &e.customer, &e.points}, func() error { ledger[order] = e; return nil })
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	var unhandled []uuid.UUID
+	for i, m := range messages {
+		before, found := ledger[m.Order.OrderID]
+		if results[i].Awarded || !found || before == (entry{m.Order.CustomerID, m.Order.Points()}) {
+			continue
+		}
+		results[i].Conflict = fmt.Errorf("%w: order %d has been awarded to customer %d with %d points, and this message says customer %d and %d points",
+			errConflict, m.Order.OrderID, before.customer, before.points, m.Order.CustomerID, m.Order.Points())
+		if first[i] {
+			unhandled = append(unhandled, m.ID)
+		}
+	}
+	return inbox.Undo(ctx, tx, consumerName, unhandled...)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/outboxlab/pkg/postgres"
 )
@@ -41,8 +42,8 @@ func (c *Consumer) noteFailures(ctx context.Context, batch []delivery) {
 	var ids []uuid.UUID
 	var reasons []string
 	for _, d := range batch {
-		if postgres.Unreachable(d.err) {
-			return // not a failure, and there is nowhere to write to
+		if isServerError(d.err) {
+			continue // not a failure, and perhaps there is nowhere to write to
 		}
 		// A message without a usable id cannot be found again in the table. Of two copies the first will do:
 		// one statement cannot update one row twice.
@@ -55,7 +56,11 @@ func (c *Consumer) noteFailures(ctx context.Context, batch []delivery) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
-	if _, err := c.pool.Exec(ctx, upsertFailures, consumerName, postgres.UUIDs(ids), reasons); err != nil {
+	err := pgx.BeginTxFunc(ctx, c.pool, readCommitted, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, upsertFailures, consumerName, postgres.UUIDs(ids), reasons)
+		return err
+	})
+	if err != nil {
 		c.log.Warn("failure not noted: "+reason(err), "err", err)
 	}
 }

@@ -72,7 +72,7 @@ func eventVersion(headers amqp.Table) (int64, error) {
 
 // refusal names what is wrong with a message that can never be handled; "" for any other error.
 func refusal(err error) string {
-	for _, e := range []error{events.ErrMalformed, events.ErrUnknownType, events.ErrUnknownVersion} {
+	for _, e := range []error{events.ErrMalformed, events.ErrUnknownType, events.ErrUnknownVersion, errConflict} {
 		if errors.Is(err, e) {
 			return e.Error()
 		}

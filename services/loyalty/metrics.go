@@ -14,9 +14,9 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 
-	consumed, awarded, duplicates, rejected, retried, dead prometheus.Counter
-	batchSize, handleSeconds, awardLatency                 prometheus.Histogram
-	queueDepth, dlqDepth                                   prometheus.Gauge
+	consumed, awarded, duplicates, conflicts, rejected, retried, dead prometheus.Counter
+	batchSize, handleSeconds, awardLatency                            prometheus.Histogram
+	queueDepth, dlqDepth                                              prometheus.Gauge
 }
 
 // newMetrics makes the metrics of one consumer, on a registry of its own.
@@ -41,6 +41,7 @@ func newMetrics() *metrics {
 	m.consumed = counter("loyalty_consumed_total", "Deliveries handled, repeats included.")
 	m.awarded = counter("loyalty_awarded_total", "Deliveries that awarded an order.")
 	m.duplicates = counter("loyalty_duplicates_total", "Deliveries of messages handled, or of orders awarded, before.")
+	m.conflicts = counter("loyalty_conflicts_total", "Messages refused because their order id was awarded to another customer or with other points.")
 	m.rejected = counter("loyalty_rejected_total", "Messages refused for good, and sent to the dead-letter queue.")
 	m.retried = counter("loyalty_retried_total", "Failed deliveries given back to be tried again.")
 	m.dead = counter("loyalty_dead_total", "Messages that failed for the last time, which the broker sends to the dead-letter queue.")

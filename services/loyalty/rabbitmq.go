@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/events"
@@ -25,40 +26,34 @@ import (
 // as unreachable.
 const handleTimeout = 10 * time.Second
 
-// errDatabaseAway ends a session: without its database this service should hold no messages.
-var errDatabaseAway = errors.New("database unreachable")
+// maxTries is how often an award is tried at once if it has certainly not happened: a deadlock, say.
+const maxTries = 4
 
 // handle awards the orders of a batch and settles it, and tells whether every message succeeded. A
 // stop request does not interrupt what runs; the error ends the session.
-func (c *Consumer) handle(ctx context.Context, deliveries []delivery) (succeeded bool, err error) {
+func (c *Consumer) handle(ctx context.Context, ch *amqp.Channel, deliveries []delivery) (succeeded bool, err error) {
 	uninterrupted := context.WithoutCancel(ctx)
-	if c.award(uninterrupted, deliveries) || len(deliveries) == 1 {
-		return c.settle(uninterrupted, deliveries)
+	failed := c.award(uninterrupted, deliveries)
+	started := len(deliveries)
+	switch {
+	case failed == nil:
+	case len(deliveries) == 1 && isServerError(failed):
+		err = c.compare(ctx, ch, deliveries)
+	case len(deliveries) > 1 && !postgres.Unreachable(failed):
+		// Something in the batch cannot be awarded, and nobody can tell what.
+		started = c.oneByOne(ctx, deliveries)
 	}
-	// Something in the batch cannot be awarded, and nobody can tell what: one by one, so that only
-	// that one counts as failed.
-	succeeded = true
-	for i := range deliveries {
-		select {
-		case <-ctx.Done():
-			return false, nil // not started: given back
-		default:
-		}
-		one := deliveries[i : i+1]
-		c.award(uninterrupted, one)
-		good, err := c.settle(uninterrupted, one)
-		if err != nil {
-			return false, err
-		}
-		succeeded = succeeded && good
+	if err != nil {
+		return false, err
 	}
-	return succeeded, nil
+	succeeded, err = c.settle(uninterrupted, deliveries[:started])
+	return succeeded && started == len(deliveries), err
 }
 
 // award awards the orders of the deliveries that could be read, in one transaction, and leaves the
-// outcome at each of them. It reports false if the database refused: then the error that all of
-// them carry is the fault of at least one.
-func (c *Consumer) award(ctx context.Context, deliveries []delivery) (ok bool) {
+// outcome at each of them. Its error is the database's: all of them carry it, and at least one is to
+// blame, unless it is a serverError.
+func (c *Consumer) award(ctx context.Context, deliveries []delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
 	var readable []*delivery
@@ -69,19 +64,31 @@ func (c *Consumer) award(ctx context.Context, deliveries []delivery) (ok bool) {
 		}
 	}
 	if len(messages) == 0 {
-		return true
+		return nil
 	}
-	awarded, err := Award(ctx, c.pool, messages)
+	var results []Result
+	var err error
+	for range maxTries {
+		if results, err = Award(ctx, c.pool, messages); err == nil || !postgres.CertainlyNotDone(err) {
+			break
+		}
+	}
+	if err != nil && postgres.BlameFor(err) != postgres.Statement {
+		err = serverError{err}
+	}
 	for i, d := range readable {
-		d.awarded, d.err = err == nil && awarded[i], err
+		if d.err = err; err == nil {
+			d.awarded, d.err = results[i].Awarded, results[i].Conflict
+		}
 	}
-	return err == nil || postgres.Unreachable(err)
+	return err
 }
 
 // settle is the decision. Deliveries are settled in the order in which they came; those that are
-// done are acknowledged together at the end. Its error ends the session.
+// done are acknowledged together at the end. Its error ends the session, which gives back what is not settled.
 func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded bool, err error) {
 	done := make([]*delivery, 0, len(deliveries))
+	var given *delivery // the first that is given back
 	c.noteFailures(ctx, deliveries)
 	c.metrics.consumed.Add(float64(len(deliveries)))
 	for i := range deliveries {
@@ -91,6 +98,9 @@ func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded
 			detail := strings.TrimPrefix(d.err.Error(), refusal(d.err)+": ")
 			c.say(d, slog.LevelWarn, "%s -> DLQ (%s)", refusal(d.err), detail)
 			c.metrics.rejected.Inc()
+			if errors.Is(d.err, errConflict) {
+				c.metrics.conflicts.Inc()
+			}
 			err = d.Reject(false)
 
 		case d.err == nil && d.awarded:
@@ -104,9 +114,11 @@ func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded
 			c.metrics.duplicates.Inc()
 			done = append(done, d)
 
-		case postgres.Unreachable(d.err): // not the message's fault: all goes back, free, until the database is there
+		case isServerError(d.err): // not the message's fault: it goes back, free, until the database works
 			c.say(d, slog.LevelDebug, "given back: %v", d.err)
-			err = fmt.Errorf("%w: %w", errDatabaseAway, d.err)
+			if given == nil {
+				given = d
+			}
 
 		default: // counted, delayed, and after the limit dead-lettered by the broker; never a nack
 			c.say(d, slog.LevelWarn, "failed: %s", reason(d.err))
@@ -121,13 +133,19 @@ func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded
 			return false, err
 		}
 	}
-	return len(done) == len(deliveries), c.acknowledge(done)
+	if err := c.acknowledge(done, given == nil); err != nil {
+		return false, err
+	}
+	if given != nil {
+		return false, &trouble{given.Message, given.err}
+	}
+	return len(done) == len(deliveries), nil
 }
 
-// acknowledge settles the deliveries that are done with one call. It covers everything up to the
+// acknowledge settles the deliveries that are done, together with one call. It covers everything up to the
 // last of them, which is right because batches are handled in the order of their delivery: whatever
-// is older has been settled, and what was rejected in between was so before.
-func (c *Consumer) acknowledge(done []*delivery) error {
+// is older has been settled, and what was rejected in between was so before. Otherwise one by one.
+func (c *Consumer) acknowledge(done []*delivery, together bool) error {
 	if len(done) == 0 {
 		return nil
 	}
@@ -136,8 +154,13 @@ func (c *Consumer) acknowledge(done []*delivery) error {
 		orders[i] = d.orderID()
 	}
 	crash.At(crash.LoyaltyBeforeAck, orders...)
-	const multiple = true
-	if err := done[len(done)-1].Ack(multiple); err != nil {
+	if !together || len(done) == 1 { // a message that is alone may have been fetched past an older one (othersWork)
+		for _, d := range done {
+			if err := d.Ack(false); err != nil {
+				return err
+			}
+		}
+	} else if err := done[len(done)-1].Ack(true); err != nil {
 		return err
 	}
 	crash.At(crash.LoyaltyAfterAck, orders...)

@@ -19,8 +19,13 @@ import (
 // and whatever breaks ends it as a whole. window.go says how many messages the session holds; the
 // walk goes on to rabbitmq.go, which decides what becomes of them.
 
-// giveBackTimeout bounds how long a frozen broker may hold up the end of a session.
-const giveBackTimeout = 3 * time.Second
+const (
+	// giveBackTimeout bounds how long a frozen broker may hold up the end of a session.
+	giveBackTimeout = 3 * time.Second
+	// idleAfter is how long after trouble a session may be without messages until it counts as ready: somebody else may
+	// have taken them all, and so nothing is left to show that awards are possible. The rehearsal has shown it.
+	idleAfter = time.Second
+)
 
 // Consumer awards points for the messages of the queue.
 type Consumer struct {
@@ -29,7 +34,10 @@ type Consumer struct {
 	log     *slog.Logger
 	metrics *metrics
 
-	attached atomic.Bool // to the queue, so that messages can come
+	attached atomic.Bool             // to the queue, so that messages can come
+	trouble  atomic.Pointer[trouble] // nil when the last award went well, as far as the database is concerned
+	// inTrouble is how many sessions in a row have ended because of the database, without handling anything.
+	inTrouble int
 }
 
 // Ready tells whether messages can come and be handled.
@@ -37,26 +45,36 @@ func (c *Consumer) Ready(ctx context.Context) error {
 	if !c.attached.Load() {
 		return errors.New("not attached to the queue")
 	}
+	if t := c.trouble.Load(); t != nil { // the server may well answer a query, and have no room for a row
+		return t
+	}
 	return postgres.Ready(ctx, c.pool, "loyalty.processed_messages")
 }
 
 // askTimeout bounds the question whether the database is there.
 const askTimeout = 5 * time.Second
 
-// askDatabase asks on a connection of the pool. One that has gone silent is still in the pool, and so
-// may be all the others: they are dropped, and the next question is asked on a new one.
+// askDatabase asks whether awards are possible, on a connection of the pool. One that has gone silent is still in the pool, and
+// so may be all the others: they are dropped, and the next question is asked on a new one.
 func (c *Consumer) askDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	err := postgres.Ready(ctx, c.pool, "loyalty.processed_messages")
 	if err != nil {
 		c.pool.Reset()
+		return err
 	}
-	return err
+	if t := c.trouble.Load(); t != nil {
+		if err := rehearse(ctx, c.pool, t.message); err != nil {
+			c.pool.Reset()
+			return &trouble{t.message, err}
+		}
+	}
+	return nil
 }
 
 // session consumes over one connection until something breaks or ctx ends. It starts only when the
-// database answers, so an outage of the database is waited out with no message in hand.
+// database answers, and after trouble only when it could award, so this is waited out with no message in hand.
 func (c *Consumer) session(ctx context.Context, up func()) error {
 	if err := c.askDatabase(ctx); err != nil {
 		return err
@@ -76,7 +94,12 @@ func (c *Consumer) session(ctx context.Context, up func()) error {
 	defer giveBack(conn, ch)
 	c.attached.Store(true)
 	defer c.attached.Store(false)
-	up()
+	works := c.trouble.Load() == nil
+	if works {
+		up()
+	}
+	idle := time.AfterFunc(idleAfter, func() { c.trouble.Store(nil) })
+	defer idle.Stop()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go c.watch(watching, conn)
@@ -85,13 +108,23 @@ func (c *Consumer) session(ctx context.Context, up func()) error {
 		if err != nil || ctx.Err() != nil { // what has been taken but not started is given back
 			return err
 		}
+		idle.Stop()
 		start := time.Now()
-		succeeded, err := c.handle(ctx, batch)
+		succeeded, err := c.handle(ctx, ch, batch)
 		c.metrics.handleSeconds.Observe(time.Since(start).Seconds())
 		c.metrics.batchSize.Observe(float64(len(batch)))
 		if err != nil {
+			if t, ok := errors.AsType[*trouble](err); ok {
+				c.trouble.Store(t)
+				c.inTrouble++
+			}
 			return err
 		}
+		if !works {
+			up()
+		}
+		works, c.inTrouble = true, 0
+		c.trouble.Store(nil)
 		w.handled(batch, succeeded)
 	}
 }
