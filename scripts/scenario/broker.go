@@ -144,6 +144,17 @@ func orderOf(body []byte) int64 {
 	return event.OrderID
 }
 
+// worthOf reads from an event's body how many points its order is worth; -1 when it does not say.
+func worthOf(body []byte) int {
+	event := struct {
+		TotalKZT int `json:"totalKzt"`
+	}{-100}
+	if json.Unmarshal(body, &event) != nil {
+		return -1
+	}
+	return event.TotalKZT / 100
+}
+
 // setTracing switches the firehose of the lab's vhost on.
 func setTracing(ctx context.Context, l *lab.Lab) error {
 	address := l.ManagementURL + "/api/vhosts/" + url.PathEscape(l.Vhost)

@@ -82,11 +82,16 @@ func (c counts) noOrderTwice() judgement {
 	return j
 }
 
-// One point per 100 KZT, floor.
+// One point per 100 KZT, floor. Where an id stands for two orders, the award is for the one whose event was handled.
 func (c counts) pointsAreRight() judgement {
 	j := judgement{claim: "each award is one point per 100 KZT", found: fmt.Sprintf("%d points", c.points())}
+	reused := c.reused()
 	for _, a := range c.ledger {
-		if worth, ok := c.orders[a.Order]; ok && worth != a.Points {
+		worth, ok := c.orders[a.Order]
+		if reused[a.Order] {
+			worth = c.handledWorth(a.Order)
+		}
+		if ok && worth != a.Points {
 			j.offend(fmt.Sprintf("%d points instead of %d for order", a.Points, worth), a.Order)
 		}
 	}
@@ -103,7 +108,11 @@ func (c counts) inboxIsWhatWasHandled() judgement {
 	}
 	handled := 0
 	j := judgement{claim: "inbox rows = distinct messages handled"}
+	reused, dead := c.reused(), c.deadEvents()
 	for _, id := range sortedKeys(c.events) {
+		if dead[id] && !c.inbox[id] && reused[c.events[id]] {
+			continue // the other order of that id, parked and not handled
+		}
 		switch done := c.events[id] != 0 && awarded[c.events[id]]; {
 		case done && !c.inbox[id]:
 			j.offend("awarded without inbox row: event", id)
@@ -121,6 +130,39 @@ func (c counts) inboxIsWhatWasHandled() judgement {
 	}
 	j.found = fmt.Sprintf("%d = %d", len(c.inbox), handled)
 	return j
+}
+
+// reused are the ids that stand for two orders, as after a restore of the orders database: one event of that
+// order was handled, and another one was refused for good.
+func (c counts) reused() map[int64]bool {
+	handled, refused := map[int64]bool{}, map[int64]bool{}
+	for id, order := range c.events {
+		handled[order] = handled[order] || c.inbox[id]
+	}
+	for _, l := range c.dead {
+		if l.orderID != 0 && l.reason == "rejected" && !c.inbox[l.id] && handled[l.orderID] {
+			refused[l.orderID] = true
+		}
+	}
+	return refused
+}
+
+// handledWorth is how many points the order is worth by the body of its event that was handled; -1 if nobody saw that.
+func (c counts) handledWorth(order int64) int {
+	for _, p := range c.published {
+		if c.events[p.id] == order && c.inbox[p.id] {
+			return worthOf(p.body)
+		}
+	}
+	return -1
+}
+
+func (c counts) deadEvents() map[string]bool {
+	dead := map[string]bool{}
+	for _, l := range c.dead {
+		dead[l.id] = true
+	}
+	return dead
 }
 
 // Also events that stand for no order, such as a malformed one, must end somewhere.

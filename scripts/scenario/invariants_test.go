@@ -46,6 +46,31 @@ func TestAwardedAndParkedIsAllowed(t *testing.T) {
 	}
 }
 
+// After a restore the id 1 stands for another order, worth 70, whose event is parked. The award of the first one stays.
+func TestAnIdUsedTwiceIsAllowedWhereTheSecondOrderIsParked(t *testing.T) {
+	restored := func() counts {
+		c := healthy()
+		c.orders[1], c.events["e1again"] = 70, 1
+		c.published[1].body = []byte(`{"orderId":1,"customerId":101,"totalKzt":12050}`)
+		return c
+	}
+	parked := restored()
+	parked.dead = append(parked.dead, deadLetter{id: "e1again", orderID: 1, reason: "rejected"})
+	for _, j := range invariants(parked) {
+		if !j.holds() {
+			t.Errorf("%s: ✘ %v", j.claim, j.offenders)
+		}
+	}
+	swallowed := restored()
+	swallowed.inbox["e1again"] = true
+	parked.ledger[0].Points = 70
+	for _, c := range []counts{swallowed, parked} {
+		if c.pointsAreRight().holds() {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 func TestInvariantsFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		breaks func(*counts)
