@@ -59,6 +59,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err := postgres.Await(ctx, config.DatabaseURL, service.OneShotTimeout); err != nil {
 		return err
 	}
+	if err := postgres.NeedSession(ctx, config.DatabaseURL); err != nil {
+		return err
+	}
 	switch command {
 	case "up":
 		passwords := schema.Passwords{"orders_app": config.OrdersPassword, "relay_app": config.RelayPassword, "loyalty_app": config.LoyaltyPassword}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"example.com/outboxlab/pkg/postgres"
 )
 
 // Passwords of the services' roles, by role name. A role without an entry gets its own name as
@@ -29,7 +31,7 @@ const rolesLock = 8_170_042_002
 
 // createRoles makes the roles of the schemas that do not exist yet, and sets the passwords that are given.
 func createRoles(ctx context.Context, databaseURL string, passwords Passwords, schemas []string) error {
-	config, err := pgx.ParseConfig(databaseURL)
+	config, err := postgres.ConnConfig(databaseURL)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+
+	"example.com/outboxlab/pkg/postgres"
 )
 
 // FS holds every migration: orders/*.sql and loyalty/*.sql.
@@ -110,7 +112,7 @@ func schemas(names []string) []string {
 }
 
 func open(databaseURL string) (*sql.DB, error) {
-	config, err := pgx.ParseConfig(databaseURL)
+	config, err := postgres.ConnConfig(databaseURL)
 	if err != nil {
 		return nil, err
 	}

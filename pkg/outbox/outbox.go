@@ -33,7 +33,7 @@ func Add(ctx context.Context, tx pgx.Tx, e Event) error {
 		return fmt.Errorf("outbox: encode payload of %s: %w", e.Type, err)
 	}
 	if _, err := tx.Exec(ctx, insertEvent,
-		e.AggregateType, e.AggregateID, e.Type, e.Version, payload, e.Traceparent); err != nil {
+		e.AggregateType, e.AggregateID, e.Type, e.Version, json.RawMessage(payload), e.Traceparent); err != nil {
 		return fmt.Errorf("outbox: %w", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -85,15 +86,33 @@ var notDone = map[string]bool{
 	"40001": true, // serialization failure
 	"40P01": true, // deadlock
 	"55P03": true, // lock not available
+}
+
+// stalePlan are the errors of a statement that was prepared before something changed. The client library prepares it anew.
+var stalePlan = map[string]bool{
 	"0A000": true, // "cached plan must not change result type": after ALTER TABLE, once for each connection
 	"26000": true, // the prepared statement is gone: DISCARD ALL, or a pooler's other connection
+	"42P05": true, // it exists already: DEALLOCATE ALL by a pooler, or its other connection
+	"42804": true, // a parameter has the type that the column had before
 }
 
 // CertainlyNotDone tells whether err means that the transaction has not happened and is worth trying
 // again at once. It is false for an error of COMMIT whose outcome is unknown.
 func CertainlyNotDone(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return notDone[answer.Code]
+		return notDone[answer.Code] || stalePlan[answer.Code]
 	}
 	return pgconn.SafeToRetry(err)
+}
+
+// staleConnection tells whether err comes from a connection, opened before, that is of no use any more: the server ended
+// it, or it broke, or its prepared statements are out of date. Others of a pool are probably no better.
+func staleConnection(err error) bool {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.Timeout(err) {
+		return false
+	}
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return stalePlan[answer.Code] || strings.HasPrefix(answer.Code, "57P") || strings.HasPrefix(answer.Code, "08")
+	}
+	return BlameFor(err) == Server
 }

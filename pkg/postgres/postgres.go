@@ -1,13 +1,10 @@
-// Package postgres answers: how does a service reach its database, and when is it unreachable?
+// Package postgres reaches a service's database, and tells when it cannot be reached and whose fault an error is.
 package postgres
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,59 +16,6 @@ import (
 	"example.com/outboxlab/pkg/service"
 )
 
-// URL is a PostgreSQL connection URL. It prints itself without the password.
-type URL struct{ raw string }
-
-// UnmarshalText accepts postgres://user:password@host:port/database?option=value.
-func (u *URL) UnmarshalText(text []byte) error {
-	parsed, err := url.Parse(string(text))
-	if err != nil || (parsed.Scheme != "postgres" && parsed.Scheme != "postgresql") || parsed.Host == "" {
-		return errors.New("must be a URL like postgres://user:password@127.0.0.1:5432/database")
-	}
-	if _, err := pgxpool.ParseConfig(string(text)); err != nil {
-		if cause := errors.Unwrap(err); cause != nil {
-			err = cause // without the URL, which has the password in it
-		}
-		return fmt.Errorf("not a usable PostgreSQL URL%s: %w", alsoRead(os.Environ()), err)
-	}
-	u.raw = string(text)
-	return nil
-}
-
-// alsoRead names the variables from which pgx, like psql, takes what a URL leaves out: the mistake may be in one of them.
-func alsoRead(environment []string) string {
-	var names []string
-	for _, variable := range environment {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") && name != "PGDATA" {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	slices.Sort(names)
-	return fmt.Sprintf(" (with %s of the environment)", strings.Join(names, ", "))
-}
-
-// String is the URL with its password masked.
-func (u URL) String() string {
-	parsed, err := url.Parse(u.raw)
-	if err != nil {
-		return "(unreadable)"
-	}
-	query := parsed.Query()
-	for _, secret := range []string{"password", "sslpassword"} {
-		if query.Has(secret) {
-			query.Set(secret, "xxxxx")
-			parsed.RawQuery = query.Encode()
-		}
-	}
-	return parsed.Redacted()
-}
-
-// Reveal is the URL with its password, for connecting.
-func (u URL) Reveal() string { return u.raw }
-
 // Options of Open; the zero value is fine.
 type Options struct {
 	// IdleInTransaction ends a session whose transaction waits for its client longer than this, which frees the
@@ -82,33 +26,69 @@ type Options struct {
 	NoJIT bool
 }
 
+// afterConnect makes the options hold for the session. All that the services do is written for READ COMMITTED, whatever
+// default the database or the role has: at a higher level it would meet serialization failures.
+func (o Options) afterConnect(ctx context.Context, conn *pgconn.PgConn) error {
+	settings := []string{"SET default_transaction_isolation = 'read committed'"}
+	if o.IdleInTransaction > 0 {
+		settings = append(settings, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", o.IdleInTransaction.Milliseconds()))
+	}
+	if o.NoJIT {
+		settings = append(settings, "SET jit = off")
+	}
+	return conn.Exec(ctx, strings.Join(settings, "; ")).Close()
+}
+
+const (
+	// defaultMaxConns is the size of a pool whose URL does not set pool_max_conns.
+	defaultMaxConns = 10
+	// connectTimeout bounds one attempt to connect, unless the URL sets connect_timeout.
+	connectTimeout = 5 * time.Second
+)
+
 // Open makes a pool of connections that carry name in the server's lists. It does not connect: a pool
 // outlives its server, so a service starts, and answers that it is not ready, before the database does.
 //
 // Connections to a server that only reads are refused, so that after a failover the pool finds the
 // new primary instead of staying with the old one (jackc/pgx#2207).
 func Open(u URL, name string, o Options) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(u.raw)
+	config, err := parse(u.raw)
 	if err != nil {
 		return nil, err
 	}
-	if !strings.Contains(u.raw, "pool_max_conns=") {
-		config.MaxConns = 10
+	if !u.has("pool_max_conns") {
+		config.MaxConns = defaultMaxConns
 	}
-	config.ConnConfig.RuntimeParams["application_name"] = name
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = 5 * time.Second
-	}
-	if config.ConnConfig.ValidateConnect == nil {
-		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
-	if o.IdleInTransaction > 0 {
-		config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = fmt.Sprint(o.IdleInTransaction.Milliseconds())
-	}
-	if o.NoJIT {
-		config.ConnConfig.RuntimeParams["jit"] = "off"
+	prepare(config.ConnConfig, name, o)
+	if !u.has("default_query_exec_mode") {
+		config.BeforeConnect = withoutPreparedStatements(config.ConnConfig.Copy())
 	}
 	return pgxpool.NewWithConfig(context.Background(), config)
+}
+
+// ConnConfig reads a database URL for single connections, without what is meant for pools. Its error does not quote the URL.
+func ConnConfig(databaseURL string) (*pgx.ConnConfig, error) {
+	config, err := parse(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig.AfterConnect = Options{}.afterConnect
+	return config.ConnConfig, nil
+}
+
+// prepare completes what the URL says. The settings are made once the connection stands: PgBouncer refuses them in the
+// startup packet.
+func prepare(config *pgx.ConnConfig, name string, o Options) {
+	config.RuntimeParams["application_name"] = name
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+	if config.ValidateConnect == nil {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	// Notifications are for those who install a handler. pgx would keep them for ever otherwise.
+	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
+	config.AfterConnect = o.afterConnect
 }
 
 // Ready asks the server one question: does it answer, can it be written to, and has it the table? The
@@ -132,8 +112,12 @@ func Ready(ctx context.Context, pool *pgxpool.Pool, table string) error {
 
 // Await waits until the server at u answers, at most for the time given.
 func Await(ctx context.Context, u URL, atMost time.Duration) error {
-	_, err := service.Try(ctx, atMost, func(ctx context.Context) (struct{}, error) {
-		conn, err := pgx.Connect(ctx, u.raw)
+	config, err := ConnConfig(u.raw)
+	if err != nil {
+		return err
+	}
+	_, err = service.Try(ctx, atMost, func(ctx context.Context) (struct{}, error) {
+		conn, err := pgx.ConnectConfig(ctx, config)
 		if err == nil {
 			return struct{}{}, conn.Close(ctx)
 		}

@@ -56,7 +56,7 @@ func lastErrors(ctx context.Context, url postgres.URL, ids []uuid.UUID) (map[str
 	noted := map[string]string{}
 	var id uuid.UUID
 	var text string
-	rows, _ := pool.Query(ctx, selectLastErrors, consumerName, ids) // its error comes out of ForEachRow
+	rows, _ := pool.Query(ctx, selectLastErrors, consumerName, postgres.UUIDs(ids)) // its error comes out of ForEachRow
 	_, err = pgx.ForEachRow(rows, []any{&id, &text}, func() error {
 		noted[id.String()] = text
 		return nil

@@ -129,6 +129,7 @@ func serve(ctx context.Context, config Config, r *Relay, registry *prometheus.Re
 		router, _ := service.NewRouter("relay", r.Ready, registry)
 		group.Go(func() error { return service.Serve(ctx, listener, router) })
 	}
+	group.Go(func() error { return needSession(ctx, config.DatabaseURL) })
 	if config.Listen {
 		group.Go(func() error { r.listen(ctx); return nil })
 	}
@@ -145,6 +146,9 @@ func serve(ctx context.Context, config Config, r *Relay, registry *prometheus.Re
 // batch could not be published.
 func once(ctx context.Context, config Config, r *Relay) error {
 	if err := postgres.Await(ctx, config.DatabaseURL, service.OneShotTimeout); err != nil {
+		return err
+	}
+	if err := postgres.NeedSession(ctx, config.DatabaseURL); err != nil {
 		return err
 	}
 	transport, err := service.Try(ctx, service.OneShotTimeout, r.open)
