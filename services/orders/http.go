@@ -62,16 +62,17 @@ type findResponse struct{ Body orderBody }
 
 // api holds what the handlers need.
 type api struct {
-	pool  *pgxpool.Pool
-	waker *outbox.Waker
-	log   *slog.Logger
+	pool    *pgxpool.Pool
+	waker   *outbox.Waker
+	log     *slog.Logger
+	written *lastWrite
 }
 
-// newHandler makes the HTTP side of orders. It is ready while the database answers and may be
-// written to; the broker's state is of no interest here.
+// newHandler makes the HTTP side of orders. It is ready while orders can be written (ready.go); the broker's
+// state is of no interest here.
 func newHandler(pool *pgxpool.Pool, waker *outbox.Waker, log *slog.Logger) http.Handler {
-	router, humaAPI := service.NewRouter("orders", func(ctx context.Context) error { return postgres.Ready(ctx, pool, "orders.outbox") }, service.NewMetrics())
-	a := api{pool: pool, waker: waker, log: log}
+	a := api{pool: pool, waker: waker, log: log, written: &lastWrite{pool: pool}}
+	router, humaAPI := service.NewRouter("orders", a.written.ready, service.NewMetrics())
 	huma.Register(humaAPI, huma.Operation{
 		OperationID: "place-order", Method: http.MethodPost, Path: "/orders", Summary: "Place an order",
 		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBody,
@@ -88,6 +89,7 @@ func (a api) place(ctx context.Context, r *placeRequest) (*placeResponse, error)
 	order, err := Place(ctx, a.pool, NewOrder{
 		CustomerID: r.Body.CustomerID, TotalKZT: r.Body.TotalKZT, Traceparent: validTrace(r.Traceparent),
 	})
+	a.written.note(err)
 	if err != nil {
 		return nil, a.problem("order not placed, or (if the database broke off just now) placed without this reply", err)
 	}
@@ -114,10 +116,10 @@ func (a api) problem(what string, err error) error {
 	case errors.Is(err, context.Canceled):
 		a.log.Debug(what + ": the client has gone")
 		return huma.NewError(statusClientGone, "the client has gone")
-	case postgres.Unreachable(err):
-		a.log.Warn(fmt.Sprintf("database unreachable: %v", err), "err", err)
+	case postgres.BlameFor(err) != postgres.Statement:
+		a.log.Warn(fmt.Sprintf("the database cannot do it now: %v", err), "err", err)
 		return huma.ErrorWithHeaders(
-			huma.Error503ServiceUnavailable("the database does not answer: "+what),
+			huma.Error503ServiceUnavailable("the database cannot do it now: "+what),
 			http.Header{"Retry-After": {"1"}})
 	default:
 		a.log.Error(fmt.Sprintf("%s: %v", what, err), "err", err)
