@@ -1,6 +1,6 @@
 package main
 
-// Does every part still work, from the command line to the file? With numbers so tiny that they mean nothing.
+// Every part must still work, from the command line to the file. The numbers are so tiny that they mean nothing.
 
 import (
 	"bytes"
@@ -40,12 +40,15 @@ func TestEveryPartWorks(t *testing.T) {
 	}
 	for _, p := range parts {
 		of := written.Parts[p.name]
-		if len(of.Measures) == 0 || of.Machine.PostgreSQL == "" || of.Machine.RabbitMQ == "" {
+		if len(of.Measures) == 0 || of.Machine.PostgreSQL == "" || of.Machine.RabbitMQ == "" || of.Yardstick != p.yardstick {
 			t.Errorf("%s: %+v", p.name, of)
 		}
 		if slices.ContainsFunc(of.Measures, func(m measure) bool { return m.Unit != "rows" && m.Unit != "times" && m.Value <= 0 }) {
 			t.Errorf("%s: a measure of nothing: %+v", p.name, of.Measures)
 		}
+	}
+	if !strings.Contains(printed.String(), "the numbers mean nothing") {
+		t.Error("a quick run does not say that it means nothing")
 	}
 	if t.Failed() {
 		t.Log(printed.String())

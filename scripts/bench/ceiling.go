@@ -1,13 +1,12 @@
 package main
 
-// What can the broker do at best? The same messages, published by nothing but the client library: persistent,
-// mandatory, confirmed, to the same quorum queue. A relay has to do this as well. One way writes messages to the network
-// together, as the relay does.
+// Raw publishing is the ceiling for a relay: the same messages, persistent, mandatory and confirmed, sent to the same
+// quorum queue by the client library alone. The broker handles each connection in processes of its own, so there are ways
+// with one connection and with two; some write messages to the network together, as the relay does.
 
 import (
 	"context"
 	"fmt"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
@@ -15,86 +14,80 @@ import (
 	"example.com/outboxlab/pkg/rabbitmq"
 )
 
-// publishAlone are the ways in which nothing but the client library publishes; the best of them is the ceiling.
-func (r *rig) publishAlone(ctx context.Context) (ways []way) {
-	for _, channels := range []int{1, 2} {
-		for _, window := range []int{100, 1000} {
-			name := fmt.Sprintf("raw publish, window %d, channels %d", window, channels)
-			ways = append(ways, way{name, func() (rate float64, err error) {
-				err = r.at(ctx, func(s *site) error {
-					rate, err = s.publishRaw(ctx, r.events, channels, window)
-					return err
-				})
-				return rate, err
-			}})
-		}
-	}
-	return append(ways, way{"raw publish, written together, channels 1", func() (rate float64, err error) {
-		err = r.at(ctx, func(s *site) error {
-			rate, err = s.publishTogether(ctx, r.events)
-			return err
-		})
-		return rate, err
-	}})
+// rawPublish is one way of raw publishing.
+type rawPublish struct {
+	connections int
+	channels    int // on each connection
+	window      int // unconfirmed messages on each channel
+	together    int // messages in one write to the network
 }
 
-func (s *site) publishRaw(ctx context.Context, n, channels, window int) (perSecond float64, err error) {
-	var publishers []*publisher
-	for range channels {
-		p, err := s.newPublisher(window)
-		if err != nil {
-			return 0, err
-		}
-		publishers = append(publishers, p)
-	}
-	began := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	for c, p := range publishers {
-		group.Go(func() error {
-			for i := c; i < n; i += channels {
-				if err := p.send(ctx, orderPlaced(i+1)); err != nil {
-					return err
-				}
-			}
-			return p.flush(ctx)
-		})
-	}
-	err = group.Wait()
-	return float64(n) / time.Since(began).Seconds(), err
+var rawPublishes = []rawPublish{
+	{1, 1, 100, 1}, {1, 1, 1000, 1}, {1, 2, 100, 1}, {1, 2, 1000, 1}, {1, 1, 1000, 200},
+	{2, 1, 100, 1}, {2, 1, 1000, 1}, {2, 1, 1000, 200},
 }
 
-// publishTogether keeps 1000 messages unconfirmed, and adds 200 at a time.
-func (s *site) publishTogether(ctx context.Context, n int) (perSecond float64, err error) {
-	const window, chunk = 1000, 200
+// fillQueue is used where only the messages count, not how they got there.
+var fillQueue = rawPublish{1, 1, 1000, 200}
+
+func (w rawPublish) String() string {
+	name := fmt.Sprintf("raw publish, connections %d, ", w.connections)
+	if w.channels > 1 {
+		name += fmt.Sprintf("channels %d, ", w.channels)
+	}
+	name += fmt.Sprintf("window %d", w.window)
+	if w.together > 1 {
+		name += fmt.Sprintf(", %d in one write", w.together)
+	}
+	return name
+}
+
+func (r *rig) rawPublishing(ctx context.Context) (contestants []contestant) {
+	for _, way := range rawPublishes {
+		contestants = append(contestants, contestant{name: way.String(), ceiling: true, run: r.inLab(ctx, func(s *site) ([]reading, error) {
+			return s.publishRaw(ctx, r.events, way)
+		})})
+	}
+	return contestants
+}
+
+// publishRaw publishes the messages of the orders 1 to n, and returns after the last confirm.
+func (s *site) publishRaw(ctx context.Context, n int, way rawPublish) ([]reading, error) {
+	publishers, err := s.openPublishers(ctx, way)
+	if err != nil {
+		return nil, err
+	}
+	return timed(n, "events/s", func() error {
+		group, ctx := errgroup.WithContext(ctx)
+		for i, p := range publishers {
+			group.Go(func() error { return p.publish(ctx, i+1, n, len(publishers), way.together) })
+		}
+		return group.Wait()
+	})
+}
+
+// openPublishers opens one publisher for each channel.
+func (s *site) openPublishers(ctx context.Context, way rawPublish) (publishers []*publisher, err error) {
 	var url rabbitmq.URL
 	if err := url.UnmarshalText([]byte(s.AMQPURL)); err != nil {
-		return 0, err
+		return nil, err
 	}
-	conn, ch, err := rabbitmq.Open(ctx, url, "bench", func(ch *amqp.Channel) error { return ch.Confirm(false) })
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	p := &publisher{ch: ch, window: window}
-	began := time.Now()
-	for sent := 0; sent < n; {
-		for len(p.underWay) > window-chunk {
-			if err := p.awaitOldest(ctx); err != nil {
-				return 0, err
-			}
-		}
-		err := conn.Together(func() error {
-			for end := min(sent+chunk, n); sent < end; sent++ {
-				if err := p.send(ctx, orderPlaced(sent+1)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	for range way.connections {
+		conn, _, err := rabbitmq.Open(ctx, url, "bench", func(*amqp.Channel) error { return nil })
 		if err != nil {
-			return 0, err
+			return nil, err
+		}
+		s.publishing = append(s.publishing, conn)
+		for range way.channels {
+			ch, err := conn.Channel()
+			if err != nil {
+				return nil, err
+			}
+			if err := ch.Confirm(false); err != nil {
+				return nil, err
+			}
+			publishers = append(publishers, &publisher{conn: conn, ch: ch, window: way.window})
 		}
 	}
-	err = p.flush(ctx)
-	return float64(n) / time.Since(began).Seconds(), err
+	return publishers, nil
 }

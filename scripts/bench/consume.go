@@ -1,13 +1,12 @@
 package main
 
-// How fast does a consumer empty its queue? The messages are there already. At best: received and acknowledged in groups
-// by nothing but the client library. At worst: loyalty told to handle one message in each transaction.
+// A consumer empties a queue that is full already. The ceiling is the client library alone, receiving and acknowledging
+// in groups. The baseline is the usual consumer, which handles each message in a transaction of its own (onebyone.go).
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -16,70 +15,45 @@ import (
 )
 
 func loyaltyDrain(ctx context.Context, r *rig) error {
-	var used []usage // of loyalty as it is by default, round by round
-	var ways []way
-	for _, prefetch := range []int{100, 1000} {
-		ways = append(ways, way{fmt.Sprintf("raw consume, prefetch %d", prefetch), func() (rate float64, err error) {
-			err = r.at(ctx, func(s *site) error {
-				if _, err := s.publishRaw(ctx, r.messages, 1, 1000); err != nil {
-					return err
-				}
-				seconds, err := timed(func() error { return s.consumeRaw(ctx, r.messages, prefetch) })
-				rate = float64(r.messages) / seconds
-				return err
-			})
-			return rate, err
-		}})
+	const own = "one loyalty"
+	full := func(n int, do func(s *site) ([]reading, error)) func() ([]reading, error) {
+		return r.inLab(ctx, func(s *site) ([]reading, error) {
+			if _, err := s.publishRaw(ctx, n, fillQueue); err != nil {
+				return nil, err
+			}
+			return do(s)
+		})
 	}
-	alone := len(ways)
-	ways = append(ways,
-		way{"one loyalty", func() (float64, error) {
-			rate, u, err := r.drainQueue(ctx, r.messages)
-			used = append(used, u)
-			return rate, err
-		}},
-		way{"one message in each transaction, prefetch 10", func() (float64, error) {
-			rate, _, err := r.drainQueue(ctx, r.oneByOne, "LOYALTY_BATCH=1", "LOYALTY_PREFETCH=10")
-			return rate, err
-		}})
-	rates, err := r.inTurns(ways)
+	var contestants []contestant
+	for _, prefetch := range []int{100, 500, 1000, 2000} {
+		contestants = append(contestants, contestant{name: fmt.Sprintf("raw consume, prefetch %d", prefetch), ceiling: true,
+			run: full(r.messages, func(s *site) ([]reading, error) {
+				return timed(r.messages, "messages/s", func() error { return s.consumeRaw(ctx, r.messages, prefetch) })
+			})})
+	}
+	contestants = append(contestants,
+		contestant{name: own, atLeast: 0.70, run: full(r.messages, func(s *site) ([]reading, error) { return s.drainQueue(ctx, r.messages) })},
+		contestant{name: oneByOneName, run: full(r.oneByOne, func(s *site) ([]reading, error) { return s.consumeOneByOne(ctx, r.oneByOne) })})
+	measures, err := r.compare(contestants...)
 	if err != nil {
 		return err
 	}
-	raw := measure{Name: "raw consume and ack", Value: slices.Max(rates[:alone]), Unit: "messages/s"}
-	loyalty := measure{Name: ways[alone].name, Value: rates[alone], Unit: "messages/s"}
-	one := measure{Name: ways[alone+1].name, Value: rates[alone+1], Unit: "messages/s"}
-	again := loyalty.to(one).atLeast(15)
-	again.Name += ", compared with one at a time"
-	memory, cpu := total(used)
-	r.report(raw, loyalty.to(raw).atLeast(0.65), one, again,
-		measure{Name: "resident memory, at most", Value: memory, Unit: "MB"},
-		measure{Name: "CPU of loyalty for 1,000 messages", Value: cpu.Seconds() * 1000 * 1000 / float64(r.messages*len(used)), Unit: "ms"})
+	again := find(measures, own).to(find(measures, oneByOneName))
+	again.Target, again.Met = "", nil
+	r.report(append(measures, again)...)
 	return nil
 }
 
 // consumeRaw acknowledges twice in a window, so that the broker never waits for us.
 func (s *site) consumeRaw(ctx context.Context, n, prefetch int) error {
-	ch, err := s.broker.Channel()
-	if err != nil {
-		return err
-	}
-	if err := ch.Qos(prefetch, 0, false); err != nil {
-		return err
-	}
-	deliveries, err := ch.ConsumeWithContext(ctx, topology.Queue, "", false, false, false, false, nil)
+	ch, deliveries, err := s.consume(ctx, prefetch)
 	if err != nil {
 		return err
 	}
 	for received := 1; received <= n; received++ {
-		var d amqp.Delivery
-		var open bool
-		select {
-		case d, open = <-deliveries:
-		case <-time.After(10 * time.Second):
-		}
-		if !open {
-			return errors.New("no more deliveries")
+		d, err := receive(ctx, deliveries)
+		if err != nil {
+			return err
 		}
 		if received%(prefetch/2) == 0 || received == n {
 			if err := d.Ack(true); err != nil {
@@ -90,28 +64,59 @@ func (s *site) consumeRaw(ctx context.Context, n, prefetch int) error {
 	return ch.Close() // answered after the acknowledgements have been dealt with
 }
 
-// drainQueue lets loyalty award n orders, and returns messages a second, by the times of the inbox.
-func (r *rig) drainQueue(ctx context.Context, n int, env ...string) (perSecond float64, used usage, err error) {
-	err = r.at(ctx, func(s *site) error {
-		if _, err := s.publishRaw(ctx, n, 1, 1000); err != nil {
-			return err
+func (s *site) consume(ctx context.Context, prefetch int) (*amqp.Channel, <-chan amqp.Delivery, error) {
+	ch, err := s.broker.Channel()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := ch.Qos(prefetch, 0, false); err != nil {
+		return nil, nil, err
+	}
+	deliveries, err := ch.ConsumeWithContext(ctx, topology.Queue, "", false, false, false, false, nil)
+	return ch, deliveries, err
+}
+
+// receive waits for a message that must be there.
+func receive(ctx context.Context, deliveries <-chan amqp.Delivery) (amqp.Delivery, error) {
+	select {
+	case d, open := <-deliveries:
+		if !open {
+			return d, errors.New("the broker ended the consumer")
 		}
-		p, err := s.start(ctx, "loyalty", env...)
-		if err != nil {
-			return err
-		}
-		if err := s.awaitAwards(ctx, n); err != nil {
-			return err
-		}
-		if used, err = p.stop(ctx); err != nil {
-			return err
-		}
-		err = s.db.QueryRow(ctx, `
-SELECT count(*) / extract(epoch FROM max(processed_at) - min(processed_at))::float8
-FROM loyalty.processed_messages`).Scan(&perSecond)
-		return err
-	})
-	return perSecond, used, err
+		return d, nil
+	case <-time.After(receiveWithin):
+		return amqp.Delivery{}, fmt.Errorf("no message for %v", receiveWithin)
+	case <-ctx.Done():
+		return amqp.Delivery{}, context.Cause(ctx)
+	}
+}
+
+const receiveWithin = time.Minute
+
+// drainQueue lets loyalty award n orders. It returns the rate, memory and CPU time.
+func (s *site) drainQueue(ctx context.Context, n int) ([]reading, error) {
+	p, err := s.start(ctx, "loyalty")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.awaitAwards(ctx, n); err != nil {
+		return nil, err
+	}
+	used, err := p.stop(ctx)
+	if err != nil {
+		return nil, err
+	}
+	perSecond, err := s.handledPerSecond(ctx)
+	return append(rate(perSecond, "messages/s"), used.readings(n, "messages")...), err
+}
+
+// handledPerSecond is taken from the inbox, whose times are those at which transactions began. Between the first and the
+// last beginning every message was handled but those of the last transaction.
+func (s *site) handledPerSecond(ctx context.Context) (perSecond float64, err error) {
+	err = s.db.QueryRow(ctx, `
+SELECT count(*) FILTER (WHERE processed_at < last) / extract(epoch FROM max(last) - min(processed_at))::float8
+FROM loyalty.processed_messages, (SELECT max(processed_at) AS last FROM loyalty.processed_messages) AS ends`).Scan(&perSecond)
+	return perSecond, err
 }
 
 // awaitAwards looks at the queue while there is something in it, which costs the database nothing.
@@ -123,7 +128,7 @@ func (s *site) awaitAwards(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	return until(ctx, fmt.Sprintf("%d orders awarded", n), time.Minute, drainPause, func() (bool, error) {
+	return until(ctx, fmt.Sprintf("%d orders awarded", n), drainWithin, drainPause, func() (bool, error) {
 		var awarded int
 		err := s.db.QueryRow(ctx, `SELECT count(*) FROM loyalty.ledger`).Scan(&awarded)
 		return awarded == n, err

@@ -1,10 +1,11 @@
 package main
 
-// Which events are measured? All the same ones: an order each, with a body of about 150 bytes; as outbox rows, or as
-// the messages that a relay makes of them.
+// The events that are measured, all of the same kind: an order with a body of about 150 bytes, as an outbox row or as the
+// message that a relay makes of it.
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"example.com/outboxlab/pkg/events"
 	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/pkg/rabbitmq"
 )
 
 // filler is a member that consumers ignore.
@@ -20,12 +22,13 @@ const filler = "ninety bytes of something else that an order event of a real sho
 
 const insertEvents = `
 INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload)
-SELECT 'order', n::text, 'order.placed', jsonb_build_object('orderId', n, 'customerId', 100 + n % 1000, 'totalKzt', 12000, 'note', $2::text)
+SELECT 'order', (n % $3::int)::text, 'order.placed', jsonb_build_object('orderId', n, 'customerId', 100 + n % 1000, 'totalKzt', 12000, 'note', $2::text)
 FROM generate_series(1, $1::int) AS n`
 
-// fill writes n pending events of n orders, and leaves the table as it is a while later: vacuumed and on disk.
-func (s *site) fill(ctx context.Context, n int) error {
-	if _, err := s.db.Exec(ctx, insertEvents, n, filler); err != nil {
+// fill writes n pending events of that many aggregates in turn, and leaves the table as it is a while later: vacuumed and
+// on disk.
+func (s *site) fill(ctx context.Context, n, aggregates int) error {
+	if _, err := s.db.Exec(ctx, insertEvents, n, filler, aggregates); err != nil {
 		return err
 	}
 	for _, statement := range []string{`VACUUM (ANALYZE) orders.outbox`, `CHECKPOINT`} {
@@ -50,37 +53,49 @@ func orderPlaced(n int) amqp.Publishing {
 	}
 }
 
-// publisher is one channel that keeps up to window messages unconfirmed.
+// publisher is one channel with the confirms that it waits for.
 type publisher struct {
-	ch       *amqp.Channel
-	window   int
-	underWay []*amqp.DeferredConfirmation
+	conn        *rabbitmq.Conn
+	ch          *amqp.Channel
+	window      int // most unconfirmed messages
+	unconfirmed []*amqp.DeferredConfirmation
 }
 
-func (s *site) newPublisher(window int) (*publisher, error) {
-	ch, err := s.broker.Channel()
-	if err != nil {
-		return nil, err
-	}
-	return &publisher{ch: ch, window: window}, ch.Confirm(false)
-}
-
-// send publishes, and waits for the oldest confirm if the window is full.
-func (p *publisher) send(ctx context.Context, m amqp.Publishing) error {
-	if len(p.underWay) == p.window {
-		if err := p.awaitOldest(ctx); err != nil {
+// publish sends the messages of the orders first, first+step and so on up to last, so many in one write, and waits for
+// all confirms.
+func (p *publisher) publish(ctx context.Context, first, last, step, together int) error {
+	for next := first; next <= last; {
+		for len(p.unconfirmed) > p.window-together {
+			if err := p.awaitOldest(ctx); err != nil {
+				return err
+			}
+		}
+		err := p.conn.Together(func() error {
+			for i := 0; i < together && next <= last; i++ {
+				if err := p.send(ctx, orderPlaced(next)); err != nil {
+					return err
+				}
+				next += step
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
+	return p.flush(ctx)
+}
+
+func (p *publisher) send(ctx context.Context, m amqp.Publishing) error {
 	const mandatory, immediate = true, false
 	confirm, err := p.ch.PublishWithDeferredConfirmWithContext(ctx, topology.Exchange, m.Type, mandatory, immediate, m)
-	p.underWay = append(p.underWay, confirm)
+	p.unconfirmed = append(p.unconfirmed, confirm)
 	return err
 }
 
 // flush waits for all confirms.
 func (p *publisher) flush(ctx context.Context) error {
-	for len(p.underWay) > 0 {
+	for len(p.unconfirmed) > 0 {
 		if err := p.awaitOldest(ctx); err != nil {
 			return err
 		}
@@ -89,11 +104,11 @@ func (p *publisher) flush(ctx context.Context) error {
 }
 
 func (p *publisher) awaitOldest(ctx context.Context) error {
-	oldest := p.underWay[0]
-	p.underWay = p.underWay[1:]
+	oldest := p.unconfirmed[0]
+	p.unconfirmed = p.unconfirmed[1:]
 	acked, err := oldest.WaitContext(ctx)
 	if err == nil && !acked {
-		err = fmt.Errorf("message refused by the broker")
+		err = errors.New("message refused by the broker")
 	}
 	return err
 }

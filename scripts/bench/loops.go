@@ -1,7 +1,7 @@
 package main
 
-// What do order and bookkeeping cost the relay? The plainest loop that can be written: claim, publish all, await all,
-// settle; no order per aggregate, no attempts, no floor. It settles by marking rows, or by deleting them.
+// The plainest loop that can be written shows what order and bookkeeping cost the relay. It claims, publishes all, waits
+// for all confirms and settles, by marking rows or by deleting them; it knows no order, no attempts, no watermark.
 
 import (
 	"context"
@@ -25,37 +25,32 @@ var settlements = []struct{ name, sql string }{
 	{"delete", `DELETE FROM orders.outbox WHERE id = ANY($1)`},
 }
 
-func (r *rig) plainLoops(ctx context.Context) (loops []way) {
+func (r *rig) plainLoops(ctx context.Context) (loops []contestant) {
 	for _, settlement := range settlements {
 		name := "plain loop without order, settled by " + settlement.name
-		loops = append(loops, way{name, func() (rate float64, err error) {
-			err = r.at(ctx, func(s *site) error {
-				if err := s.fill(ctx, r.events); err != nil {
-					return err
-				}
-				seconds, err := s.drainPlainly(ctx, settlement.sql)
-				rate = float64(r.events) / seconds
-				return err
-			})
-			return rate, err
-		}})
+		loops = append(loops, contestant{name: name, run: r.inLab(ctx, func(s *site) ([]reading, error) {
+			if err := s.fill(ctx, r.events, r.events); err != nil {
+				return nil, err
+			}
+			return s.drainPlainly(ctx, r.events, settlement.sql)
+		})})
 	}
 	return loops
 }
 
-func (s *site) drainPlainly(ctx context.Context, settle string) (seconds float64, err error) {
-	p, err := s.newPublisher(defaultBatch)
+func (s *site) drainPlainly(ctx context.Context, n int, settle string) ([]reading, error) {
+	publishers, err := s.openPublishers(ctx, rawPublish{connections: 1, channels: 1})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	conn, err := pgx.Connect(ctx, s.OwnerURL)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	return timed(func() error {
+	return timed(n, "events/s", func() error {
 		for {
-			n, err := batchPlainly(ctx, conn, p, settle)
+			n, err := batchPlainly(ctx, conn, publishers[0], settle)
 			if err != nil || n == 0 {
 				return err
 			}

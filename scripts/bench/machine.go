@@ -1,6 +1,6 @@
 package main
 
-// On what was it measured? A number without this is worth nothing.
+// A number is worth nothing without the machine that it was measured on.
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 package main
 
-// How are orders placed? Over HTTP, at a given pace or as fast as they are answered.
+// Orders are placed over HTTP, at a given pace or as fast as they are answered.
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// customers is how many order at the same time.
+// customers is how many order at the same time, unless a part says otherwise.
 const customers = 32
 
 // shop places orders at one orders service.
@@ -49,20 +49,15 @@ func (s *shop) place(ctx context.Context) error {
 	return nil
 }
 
-// flatOut lets all customers order without a pause, and returns orders per second.
-func (s *shop) flatOut(ctx context.Context, lasting time.Duration) (perSecond float64, err error) {
-	return flatOut(ctx, lasting, func(ctx context.Context, _ int) error { return s.place(ctx) })
-}
-
-// flatOut calls do from every customer without a pause, and returns calls per second.
-func flatOut(ctx context.Context, lasting time.Duration, do func(ctx context.Context, customer int) error) (perSecond float64, err error) {
+// flatOut calls do from that many clients without a pause, and tells how many calls a second were answered.
+func flatOut(ctx context.Context, clients int, lasting time.Duration, do func(ctx context.Context) error) ([]reading, error) {
 	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
-	for customer := range customers {
+	for range clients {
 		group.Go(func() error {
 			for time.Since(began) < lasting {
-				if err := do(ctx, customer); err != nil {
+				if err := do(ctx); err != nil {
 					return err
 				}
 				done.Add(1)
@@ -70,8 +65,8 @@ func flatOut(ctx context.Context, lasting time.Duration, do func(ctx context.Con
 			return nil
 		})
 	}
-	err = group.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds(), err
+	err := group.Wait()
+	return rate(float64(done.Load())/time.Since(began).Seconds(), "orders/s"), err
 }
 
 // steadily places orders at an even pace, and returns how many a second it really were: fewer if the answers take so
@@ -102,11 +97,4 @@ func (s *shop) steadily(ctx context.Context, perSecond float64, lasting time.Dur
 	}
 	err = group.Wait()
 	return float64(total) / time.Since(began).Seconds(), err
-}
-
-// timed returns how long do took.
-func timed(do func() error) (seconds float64, err error) {
-	began := time.Now()
-	err = do()
-	return time.Since(began).Seconds(), err
 }

@@ -1,6 +1,6 @@
 package main
 
-// What can be measured, and with which numbers?
+// All parts of the benchmark, with the numbers of a full run and of a quick one.
 
 import (
 	"fmt"
@@ -18,8 +18,11 @@ import (
 // part is one question with its measurements.
 type part struct {
 	name, question string
-	settings       []string // of PostgreSQL, NAME = VALUE; they need a restart
-	run            measuring
+	// yardstick is what the numbers are compared with and how. Change it when that changes: numbers that were measured
+	// with another one are marked.
+	yardstick string
+	settings  []string // of PostgreSQL, NAME = VALUE; they need a restart
+	run       measuring
 }
 
 // What some parts need of PostgreSQL.
@@ -33,19 +36,31 @@ const (
 )
 
 var parts = []part{
-	{"relay-drain", "how fast does a relay empty the outbox, compared with publishing alone?", nil, relayDrain},
-	{"relay-latency", "how long from an order's commit until the broker has confirmed its event?", []string{commitTimes}, relayLatency},
-	{"relay-history", "does a claim get slower with everything that was published before?", []string{statementTimes}, relayHistory},
-	{"relay-vacuum", "which autovacuum settings does the outbox need?", []string{statementTimes, busyVacuum}, relayVacuum},
-	{"orders-wake", "what does it cost orders to wake the relay?", nil, ordersWake},
-	{"loyalty-drain", "how fast does a consumer empty its queue, compared with receiving alone?", nil, loyaltyDrain},
-	{"pipeline-latency", "how long from an order's commit until its points are committed?", []string{commitTimes}, pipelineLatency},
-	{"pipeline-rate", "how many orders a second go through everything, HTTP to ledger, without a backlog?", nil, pipelineRate},
+	{"relay-drain", "How fast does a relay empty the outbox?",
+		"the best raw publishing with one connection and with two, in the same five rounds; the first batches are not counted", nil, relayDrain},
+	{"relay-hot", "How much slower is a relay if many events are of few aggregates?",
+		"an aggregate for each event, claim tx, in the same five rounds", nil, relayHot},
+	{"relay-latency", "How long does it take from an order's commit until the broker has confirmed its event?",
+		"polling only, at 50 orders a second, in the same five rounds", []string{commitTimes}, relayLatency},
+	{"relay-history", "Does a claim get slower with everything that was published before?",
+		"its own beginning, in one run", []string{statementTimes}, relayHistory},
+	{"relay-vacuum", "Which autovacuum settings does the outbox need?",
+		"other settings, in one run each", []string{statementTimes, busyVacuum}, relayVacuum},
+	{"orders-intake", "How fast are orders accepted?",
+		"a loop with the two inserts alone, with 8 and 32 clients, in the same five rounds", nil, ordersIntake},
+	{"orders-wake", "What does it cost orders to wake the relay?",
+		"the same without wake-up, in the same five rounds", nil, ordersWake},
+	{"loyalty-drain", "How fast does a consumer empty its queue?",
+		"the best raw receiving with prefetch 100, 500, 1000 and 2000, in the same five rounds; a transaction for each message, 10 at the same time", nil, loyaltyDrain},
+	{"pipeline-latency", "How long does it take from an order's commit until its points are committed?",
+		"a target, at 50 orders a second, in five rounds", []string{commitTimes}, pipelineLatency},
+	{"pipeline-rate", "How many orders a second go through everything, HTTP to ledger, without a backlog?",
+		"orders accepted flat out, in the same five rounds", nil, pipelineRate},
 }
 
 // sizes are the numbers of a run.
 type sizes struct {
-	events     int           // drained by the relay, once for each configuration
+	events     int           // drained by the relay, once for each configuration and round
 	history    int           // drained in one go
 	slice      int           // how many of them are timed together
 	messages   int           // drained by loyalty
@@ -57,7 +72,7 @@ type sizes struct {
 	vacuum     time.Duration // of writing and draining under one setting
 	polls      int           // empty claims that are timed
 	steps      int           // of the search
-	rounds     int           // repetitions whose median counts
+	rounds     int           // in which everything that is compared takes its turn
 	batchSizes []int
 
 	shareServers bool
@@ -65,12 +80,12 @@ type sizes struct {
 
 var full = sizes{
 	events: 50_000, history: 1_000_000, slice: 100_000, messages: 50_000, oneByOne: 5_000,
-	steady: time.Minute, round: 5 * time.Second, probe: 8 * time.Second, vacuum: 90 * time.Second,
-	polls: 100, steps: 6, rounds: 5, batchSizes: []int{100, 500, 1000},
+	steady: 20 * time.Second, round: 5 * time.Second, probe: 8 * time.Second, vacuum: 90 * time.Second,
+	polls: 100, steps: 5, rounds: 5, batchSizes: []int{100, 500, 1000},
 }
 
 var quick = sizes{
-	events: 300, history: 1000, slice: 200, messages: 300, oneByOne: 50,
+	events: 300, history: 1000, slice: 200, messages: 300, oneByOne: 100,
 	steady: time.Second, round: 200 * time.Millisecond, probe: 500 * time.Millisecond, sustain: time.Second,
 	vacuum: 500 * time.Millisecond, polls: 5, steps: 2, rounds: 1, batchSizes: []int{defaultBatch},
 	shareServers: true,

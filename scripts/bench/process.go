@@ -1,6 +1,6 @@
 package main
 
-// How is a service run, and what did it use of the machine?
+// A service runs as a process of its own, and it is known at its end what it has used of the machine.
 
 import (
 	"context"
@@ -24,12 +24,12 @@ type usage struct {
 	memory float64 // the most that was resident, in MB; 0 where the system does not tell
 }
 
-// total is the most memory of all runs, and the CPU time of all together.
-func total(runs []usage) (memory float64, cpu time.Duration) {
-	for _, u := range runs {
-		memory, cpu = max(memory, u.memory), cpu+u.cpu
+// readings are that usage for n things.
+func (u usage) readings(n int, things string) []reading {
+	return []reading{
+		{what: ": resident memory", value: u.memory, unit: "MB", atMost: 50},
+		{what: ": CPU for 1,000 " + things, value: u.cpu.Seconds() * 1000 * 1000 / float64(n), unit: "ms"},
 	}
-	return memory, cpu
 }
 
 const readyWithin = 30 * time.Second

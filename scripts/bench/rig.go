@@ -1,6 +1,6 @@
 package main
 
-// What does a part run on? A rig: a pair of servers of its own, set as the part needs it, and the services' binaries.
+// A part runs on a rig: a pair of servers of its own, set as the part needs it, and the services' binaries.
 
 import (
 	"context"
@@ -80,35 +80,4 @@ func (r *rig) report(m ...measure) { r.measures = append(r.measures, m...) }
 // note tells how far the part is.
 func (r *rig) note(format string, args ...any) {
 	fmt.Fprintf(r.progress, "  … "+format+"\n", args...)
-}
-
-// way is one of several ways to do the same, each measured in events, messages or orders a second.
-type way struct {
-	name    string
-	measure func() (perSecond float64, err error)
-}
-
-// inTurns measures the ways one after the other, round after round, and returns the median of each: the machine's mood
-// changes, and must not make one way look better than another.
-func (r *rig) inTurns(ways []way) (medians []float64, err error) {
-	all := make([][]float64, len(ways))
-	for round := range r.rounds {
-		for i, way := range ways {
-			rate, err := way.measure()
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", way.name, err)
-			}
-			r.note("round %d of %d: %s: %.0f/s", round+1, r.rounds, way.name, rate)
-			all[i] = append(all[i], rate)
-		}
-	}
-	for _, rates := range all {
-		medians = append(medians, median(rates))
-	}
-	return medians, nil
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }

@@ -1,6 +1,6 @@
 package main
 
-// Where does one measurement take place? In a lab, empty at the beginning, with the services it starts.
+// One measurement takes place in a lab, which is empty at the beginning, with the services that it starts.
 
 import (
 	"context"
@@ -16,17 +16,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/pkg/rabbitmq"
 	"example.com/outboxlab/scripts/lab"
 )
 
 // site is a lab with connections to look into it, and its services.
 type site struct {
 	*lab.Lab
-	db       *pgxpool.Pool // as owner
-	broker   *amqp.Connection
-	ch       *amqp.Channel // topology declared
-	binaries string
-	services []*process
+	db         *pgxpool.Pool // as owner
+	broker     *amqp.Connection
+	ch         *amqp.Channel // topology declared
+	publishing []*rabbitmq.Conn
+	binaries   string
+	services   []*process
 }
 
 // at makes a site, lets do use it, and takes it down.
@@ -55,6 +57,9 @@ func (r *rig) at(ctx context.Context, do func(s *site) error) (err error) {
 func (s *site) close(ctx context.Context) error {
 	for _, p := range s.services {
 		p.Destroy()
+	}
+	for _, conn := range s.publishing {
+		conn.Close()
 	}
 	if s.db != nil {
 		s.db.Close()

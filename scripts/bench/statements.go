@@ -1,6 +1,6 @@
 package main
 
-// How long do the relay's own statements take inside the server? PostgreSQL counts them by role and text
+// The time that the relay's own statements take inside the server is what PostgreSQL counts by role and text
 // (pg_stat_statements), so no statement of the relay is copied here, and the relay need not help.
 
 import (
@@ -27,15 +27,13 @@ func (s *site) claimCost(ctx context.Context) (ms float64, n int64, err error) {
 	return ms, n, err
 }
 
-// emptyClaim watches n claims of a relay that has nothing to do, and returns what one takes, in milliseconds: the
-// median, so that the look from the bottom up once a minute does not count.
-func (s *site) emptyClaim(ctx context.Context, n int) (ms float64, err error) {
-	var each []float64
+// emptyClaim watches n claims of a relay that has nothing to do, and returns what each takes, in milliseconds.
+func (s *site) emptyClaim(ctx context.Context, n int) (each []float64, err error) {
 	last, count, err := s.claimCost(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	err = until(ctx, "empty claims", time.Minute, 5*time.Millisecond, func() (bool, error) {
+	err = until(ctx, "empty claims", drainWithin, 5*time.Millisecond, func() (bool, error) {
 		total, calls, err := s.claimCost(ctx)
 		if calls > count {
 			each = append(each, (total-last)/float64(calls-count))
@@ -43,29 +41,25 @@ func (s *site) emptyClaim(ctx context.Context, n int) (ms float64, err error) {
 		}
 		return len(each) >= n, err
 	})
-	if err != nil {
-		return 0, err
-	}
-	return median(each), nil
+	return each, err
 }
 
-// claimFromBottom is what an empty claim takes without the floor, in milliseconds: a relay that has just started has none.
-// No other relay may run meanwhile.
-func (s *site) claimFromBottom(ctx context.Context) (ms float64, err error) {
-	var each []float64
+// fullScan is what empty claims take without the watermark, in milliseconds: a relay that has just started has none. No
+// other relay may run meanwhile.
+func (s *site) fullScan(ctx context.Context) (each []float64, err error) {
 	for range 5 { // the first one also reads from disk
 		before, _, err := s.claimCost(ctx)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if err := s.runToEnd(ctx, "relay", "--once"); err != nil {
-			return 0, err
+			return nil, err
 		}
 		after, _, err := s.claimCost(ctx)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		each = append(each, after-before)
 	}
-	return median(each), nil
+	return each, nil
 }

@@ -1,7 +1,7 @@
 package main
 
-// Which autovacuum settings does the outbox need? A table with a history is written to and drained at a steady rate
-// under each; what remains in it and in its indexes shows how well vacuum keeps up.
+// Autovacuum settings are compared: a table with a history is written to and drained at a steady rate under each, and what
+// remains in it and in its indexes shows how well vacuum keeps up.
 
 import (
 	"context"
@@ -86,7 +86,7 @@ func (s *site) writeSteadily(ctx context.Context, lasting time.Duration) (writte
 	const perBatch = vacuumRate / 50
 	began := time.Now()
 	for time.Since(began) < lasting {
-		if _, err := s.db.Exec(ctx, insertEvents, perBatch, filler); err != nil {
+		if _, err := s.db.Exec(ctx, insertEvents, perBatch, filler, perBatch); err != nil {
 			return written, err
 		}
 		written += perBatch

@@ -1,8 +1,8 @@
 package main
 
-// What does it cost orders to wake the relay? Once through the real service, with its notifier on and off; once with
-// the two inserts alone, to see what the obvious way would cost: NOTIFY inside the order's transaction. A session listens
-// meanwhile, as a relay would. The ways take turns, so that a change of the machine's mood hits all of them.
+// Two parts ask what accepting an order costs. Intake compares the orders service with nothing but the two inserts. Wake
+// asks what it costs to wake the relay: once through the service, with its notifier on and off; once with the two inserts,
+// to see what the obvious way would cost, NOTIFY inside the order's transaction. A session listens, as a relay would.
 
 import (
 	"context"
@@ -19,7 +19,8 @@ func (s *site) manyConnections() string {
 	return s.OrdersURL + fmt.Sprint("&pool_max_conns=", customers)
 }
 
-func ordersWake(ctx context.Context, r *rig) error {
+// listening makes a site in which a session listens.
+func (r *rig) listening(ctx context.Context, do func(s *site) error) error {
 	return r.at(ctx, func(s *site) error {
 		listener, err := s.db.Acquire(ctx)
 		if err != nil {
@@ -29,6 +30,42 @@ func ordersWake(ctx context.Context, r *rig) error {
 		if _, err := listener.Exec(ctx, `LISTEN `+outbox.Channel); err != nil {
 			return err
 		}
+		return do(s)
+	})
+}
+
+func ordersIntake(ctx context.Context, r *rig) error {
+	return r.listening(ctx, func(s *site) error {
+		pool, err := pgxpool.New(ctx, s.manyConnections())
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		orders, err := s.start(ctx, "orders", "DATABASE_URL="+s.manyConnections())
+		if err != nil {
+			return err
+		}
+		shop := newShop(orders)
+		for _, clients := range []int{8, customers} {
+			with := fmt.Sprintf(", clients %d", clients)
+			measures, err := r.compare(
+				contestant{name: "two inserts" + with, ceiling: true, run: func() ([]reading, error) {
+					return flatOut(ctx, clients, r.round, func(ctx context.Context) error { return insertBoth(ctx, pool, false) })
+				}},
+				contestant{name: "orders over HTTP" + with, atLeast: 0.80, run: func() ([]reading, error) {
+					return flatOut(ctx, clients, r.round, shop.place)
+				}})
+			if err != nil {
+				return err
+			}
+			r.report(measures...)
+		}
+		return nil
+	})
+}
+
+func ordersWake(ctx context.Context, r *rig) error {
+	return r.listening(ctx, func(s *site) error {
 		if err := r.wakeOverHTTP(ctx, s); err != nil {
 			return err
 		}
@@ -37,25 +74,27 @@ func ordersWake(ctx context.Context, r *rig) error {
 }
 
 func (r *rig) wakeOverHTTP(ctx context.Context, s *site) error {
-	var ways []way
-	for _, c := range []struct{ name, wake string }{
-		{"orders over HTTP, nobody woken", "false"},
-		{"orders over HTTP, relay woken after commit", "true"},
-	} {
-		orders, err := s.start(ctx, "orders", "DATABASE_URL="+s.manyConnections(), "ORDERS_WAKE="+c.wake)
+	way := func(name, wake string, ceiling bool, atLeast float64) (contestant, error) {
+		orders, err := s.start(ctx, "orders", "DATABASE_URL="+s.manyConnections(), "ORDERS_WAKE="+wake)
 		if err != nil {
-			return err
+			return contestant{}, err
 		}
 		shop := newShop(orders)
-		ways = append(ways, way{c.name, func() (float64, error) { return shop.flatOut(ctx, r.round) }})
+		return contestant{name, ceiling, atLeast, func() ([]reading, error) {
+			return flatOut(ctx, customers, r.round, shop.place)
+		}}, nil
 	}
-	rates, err := r.inTurns(ways)
+	silent, err := way("orders over HTTP, nobody woken", "false", true, 0)
 	if err != nil {
 		return err
 	}
-	silent := measure{Name: ways[0].name, Value: rates[0], Unit: "orders/s"}
-	r.report(silent, measure{Name: ways[1].name, Value: rates[1], Unit: "orders/s"}.to(silent).atLeast(0.95))
-	return nil
+	waking, err := way("orders over HTTP, relay woken after commit", "true", false, 0.95)
+	if err != nil {
+		return err
+	}
+	measures, err := r.compare(silent, waking)
+	r.report(measures...)
+	return err
 }
 
 const insertOrderAlone = `INSERT INTO orders.orders (customer_id, total_kzt) VALUES (101, 12000)`
@@ -72,45 +111,36 @@ func (r *rig) wakeInSQL(ctx context.Context, s *site) error {
 	defer pool.Close()
 	waker := outbox.NewWaker(pool)
 	defer waker.Close()
-	var ways []way
-	for _, c := range []struct {
-		name string
-		in   bool // notify in the transaction
-		wake func()
-	}{
-		{"inserts alone", false, func() {}},
-		{"inserts, outbox.Wake after commit", false, waker.Wake},
-		{"inserts, NOTIFY in the transaction", true, func() {}},
-	} {
-		ways = append(ways, way{c.name, func() (float64, error) {
-			return flatOut(ctx, r.round, func(ctx context.Context, _ int) error {
-				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return insertBoth(ctx, tx, c.in) })
-				c.wake()
+	way := func(name string, ceiling, notify bool, wake func()) contestant {
+		return contestant{name: name, ceiling: ceiling, run: func() ([]reading, error) {
+			return flatOut(ctx, customers, r.round, func(ctx context.Context) error {
+				err := insertBoth(ctx, pool, notify)
+				wake()
 				return err
 			})
-		}})
+		}}
 	}
-	rates, err := r.inTurns(ways)
-	if err != nil {
-		return err
-	}
-	alone := measure{Name: ways[0].name, Value: rates[0], Unit: "orders/s"}
-	r.report(alone)
-	for i, way := range ways[1:] {
-		r.report(measure{Name: way.name, Value: rates[1+i], Unit: "orders/s"}.to(alone))
-	}
-	return nil
+	nobody := func() {}
+	measures, err := r.compare(
+		way("two inserts", true, false, nobody),
+		way("two inserts, outbox.Wake after commit", false, false, waker.Wake),
+		way("two inserts, NOTIFY in the transaction", false, true, nobody))
+	r.report(measures...)
+	return err
 }
 
-func insertBoth(ctx context.Context, tx pgx.Tx, notify bool) error {
+// insertBoth writes an order and its event in one transaction, in the plainest way.
+func insertBoth(ctx context.Context, pool *pgxpool.Pool, notify bool) error {
 	statements := []string{insertOrderAlone, insertEventAlone}
 	if notify {
 		statements = append(statements, `NOTIFY `+outbox.Channel)
 	}
-	for _, statement := range statements {
-		if _, err := tx.Exec(ctx, statement); err != nil {
-			return err
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		for _, statement := range statements {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
