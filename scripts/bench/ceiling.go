@@ -1,7 +1,7 @@
 package main
 
 // Raw publishing is the ceiling for a relay: the same messages, persistent, mandatory and confirmed, sent to the same
-// quorum queue by the client library alone. The broker handles each connection in processes of its own, so there are ways
+// quorum queue by the client library alone, on connections like the relay's. The broker handles each connection in processes of its own, so there are ways
 // with one connection and with two; some write messages to the network together, as the relay does.
 
 import (
