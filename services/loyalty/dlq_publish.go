@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -12,121 +13,129 @@ import (
 	"example.com/outboxlab/pkg/rabbitmq"
 )
 
-// This file answers: when has a redriven message arrived? When the broker has confirmed it and not
-// returned it: it confirms as well what no queue is bound for, after returning it.
+// This file redrives messages: it publishes each to where it came from, and tells whether it has arrived. It
+// has when the broker has confirmed it and not returned it: the broker confirms as well what no queue is
+// bound for, after returning it. dlq_offender.go finds the message over which the broker ends the session.
 
 const confirmTimeout = 10 * time.Second
 
 var (
+	errNotSent     = errors.New("not sent: the broker was lost before")
 	errNowhere     = errors.New("no queue is bound for it where it came from")
 	errRefused     = errors.New("refused by the broker: a queue that should take it is full or unavailable")
 	errUnconfirmed = errors.New("not confirmed: it may have arrived, and will be a duplicate then")
+	errSilent      = fmt.Errorf("no confirm within %v", confirmTimeout)
 )
 
 // publisher has a connection of its own: a broker under a memory alarm stops reading from it, and the
 // letters in hand could not be given back over the same one.
 type publisher struct {
+	open    func(context.Context) (*rabbitmq.Conn, *amqp.Channel, error)
 	conn    *rabbitmq.Conn
 	ch      *amqp.Channel
 	returns chan amqp.Return
 	closed  chan *amqp.Error
-	missing map[string]error // by exchange: nil if it exists
+
+	experience
 }
 
 // openPublisher connects, once: the broker has just answered another connection. Nothing is declared: a
 // binding that somebody has removed is for a person to restore.
 func openPublisher(ctx context.Context, url rabbitmq.URL) (*publisher, error) {
-	conn, ch, err := rabbitmq.Open(ctx, url, "loyalty dlq redrive", func(ch *amqp.Channel) error { return ch.Confirm(false) })
-	if err != nil {
-		return nil, err
-	}
-	return &publisher{
-		conn: conn, ch: ch, missing: map[string]error{},
-		returns: ch.NotifyReturn(make(chan amqp.Return, windowSize)),
-		closed:  ch.NotifyClose(make(chan *amqp.Error, 1)),
-	}, nil
+	p := &publisher{open: func(ctx context.Context) (*rabbitmq.Conn, *amqp.Channel, error) {
+		return rabbitmq.Open(ctx, url, "loyalty dlq redrive", func(ch *amqp.Channel) error { return ch.Confirm(false) })
+	}}
+	p.routes, p.refused = map[route]bool{}, map[route]error{}
+	return p, p.connect(ctx)
 }
 
-func (p *publisher) close() { p.conn.Close() }
+func (p *publisher) connect(ctx context.Context) (err error) {
+	if p.conn, p.ch, err = p.open(ctx); err == nil {
+		p.returns = p.ch.NotifyReturn(make(chan amqp.Return, windowSize))
+		p.closed = p.ch.NotifyClose(make(chan *amqp.Error, 1))
+	}
+	return err
+}
+
+func (p *publisher) close() {
+	if p.conn != nil {
+		p.conn.Close()
+	}
+}
 
 // publish sends the letters, a windowful at most, to where they came from, and tells of each whether it
 // arrived (nil) or why not. The second error means that no more can be published. A stop request
 // does not interrupt it: a confirm not waited for would make a duplicate.
 func (p *publisher) publish(letters []letter) (results []error, broken error) {
 	results = make([]error, len(letters))
-	confirms := make([]*amqp.DeferredConfirmation, len(letters))
 	for i, l := range letters {
-		if confirms[i], results[i] = p.send(l); errors.Is(results[i], errUnconfirmed) {
-			broken = results[i]
+		_, _, noOrigin := l.origin()
+		results[i] = cmp.Or(noOrigin, l.ownHeaders().Validate(), errNotSent)
+	}
+	p.startWindow()
+	for broken == nil {
+		group := p.next(letters, results)
+		if len(group) == 0 {
+			break
+		}
+		if cause := p.send(letters, group, results); cause != nil {
+			broken = p.goOnAfter(cause, letters, group, results)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
-	defer cancel()
-	for i, confirm := range confirms {
-		if confirm == nil {
-			continue
-		}
-		acked, err := confirm.WaitContext(ctx)
-		switch {
-		case err != nil:
-			results[i] = errUnconfirmed
-			broken = fmt.Errorf("no confirm within %v", confirmTimeout)
-		case !acked && p.ch.IsClosed(): // a lost channel completes what is pending as "not acked": unknown, not refused
-			results[i] = errUnconfirmed
-			broken = p.ended()
-		case !acked:
-			results[i] = errRefused
-		}
-	}
-	p.markReturned(letters, results)
 	return results, broken
 }
 
-// ended says why the broker ended the session: of one message in many, say, that is larger than it takes.
-func (p *publisher) ended() error {
-	select {
-	case reason := <-p.closed: // nil once it has been read
-		if reason != nil {
-			return fmt.Errorf("the broker ended the session: %w", reason)
-		}
-	default:
-	}
-	return errors.New("the broker ended the session")
-}
-
-func (p *publisher) send(l letter) (*amqp.DeferredConfirmation, error) {
-	exchange, key, err := l.origin()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.exists(exchange); err != nil {
-		return nil, err
-	}
+// send sends the letters of a group together, and fills in their results. Its error says that the session is
+// over: then some of the group are unconfirmed, or have not been sent.
+func (p *publisher) send(letters []letter, group []int, results []error) (cause error) {
 	const mandatory, immediate = true, false
-	confirm, err := p.ch.PublishWithDeferredConfirm(exchange, key, mandatory, immediate, again(l))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnconfirmed, err)
+	confirms := make([]*amqp.DeferredConfirmation, 0, len(group))
+	for _, i := range group {
+		exchange, key, _ := letters[i].origin()
+		confirm, err := p.ch.PublishWithDeferredConfirm(exchange, key, mandatory, immediate, again(letters[i]))
+		results[i] = errUnconfirmed // also after an error: part of it may have been written
+		if err != nil {
+			cause = err
+			break
+		}
+		confirms = append(confirms, confirm)
 	}
-	return confirm, nil
+	ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
+	defer cancel()
+	for n, confirm := range confirms {
+		i := group[n]
+		acked, err := confirm.WaitContext(ctx)
+		switch {
+		case err != nil:
+			cause = errSilent
+		case acked:
+			results[i] = nil
+		case p.ch.IsClosed(): // a lost channel completes what is pending as "not acked": unknown, not refused
+			cause = cmp.Or(cause, error(amqp.ErrClosed))
+		default:
+			results[i] = errRefused
+		}
+		if !errors.Is(results[i], errUnconfirmed) {
+			p.harmless(letters[i])
+		}
+	}
+	p.markReturned(letters, results)
+	return p.why(cause)
 }
 
-// exists asks for each exchange once, on a channel that may be lost: publishing to one that does not
-// exist would end the session for all letters.
-func (p *publisher) exists(exchange string) error {
-	if known, asked := p.missing[exchange]; asked || exchange == "" {
-		return known
+// why is what the broker said when it ended the session, if it did; otherwise cause.
+func (p *publisher) why(cause error) error {
+	if cause == nil || errors.Is(cause, errSilent) {
+		return cause
 	}
-	ch, err := p.conn.Channel()
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUnconfirmed, err)
+	select {
+	case reason := <-p.closed: // follows at once; nil if there was none
+		if reason != nil && reason.Server {
+			return reason
+		}
+	case <-time.After(time.Second):
 	}
-	defer ch.Close()
-	err = ch.ExchangeDeclarePassive(exchange, amqp.ExchangeTopic, true, false, false, false, nil) // the kind is not compared
-	if refused, ok := errors.AsType[*amqp.Error](err); ok && refused.Code == amqp.NotFound {
-		err = fmt.Errorf("the exchange %q, where it came from, does not exist", exchange)
-	}
-	p.missing[exchange] = err
-	return err
+	return cause
 }
 
 // markReturned finds the letters that came back. Returns are in the buffer before the last confirm

@@ -28,8 +28,8 @@ func (*RedriveCmd) Help() string {
 
 A message goes to the exchange from which it came, with its routing key, and so to every queue that is bound there today.
 It keeps its id, its properties, its headers and its bytes; only the broker's own counts (x-death and the like) start anew.
-It leaves this queue when the broker has confirmed it there. What cannot be delivered stays, and the exit code is 1. What
-fails again comes back here. Repair first: a message that can never be handled will only die again.
+It leaves this queue when the broker has confirmed it there. What cannot be delivered stays, with the broker's reason told,
+and the exit code is 1. What fails again comes back here. Repair first: a message that can never be handled will only die again.
 
 Examples:
 

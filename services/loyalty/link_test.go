@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/url"
@@ -16,6 +17,8 @@ type link struct {
 
 	mu    sync.Mutex
 	conns []*end
+	// poison, if not empty, breaks the connection over which a client sends it.
+	poison []byte
 }
 
 // end is one end of a connection over the path.
@@ -60,17 +63,39 @@ func newLink(t *testing.T, to string) *link {
 			near, far := &end{Conn: client}, &end{Conn: service}
 			l.mu.Lock()
 			l.conns = append(l.conns, near, far)
+			poison := l.poison
 			l.mu.Unlock()
-			go carry(near, far)
-			go carry(far, near)
+			go carry(near, far, nil)
+			go carry(far, near, poison)
 		}
 	}()
 	return l
 }
 
-func carry(to, from net.Conn) {
-	_, _ = io.Copy(to, from)
-	_ = to.Close()
+func carry(to, from net.Conn, poison []byte) {
+	defer func() { _ = to.Close() }()
+	if len(poison) == 0 {
+		_, _ = io.Copy(to, from)
+		return
+	}
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil || bytes.Contains(buffer[:n], poison) {
+			_ = from.Close()
+			return
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// breakOn makes new connections break when a client sends these bytes.
+func (l *link) breakOn(poison string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.poison = []byte(poison)
 }
 
 // cut breaks every connection; new ones are possible at once.
