@@ -45,15 +45,11 @@ type Result struct {
 // order. Waiting does not change that.
 var errConflict = errors.New("conflict")
 
-// readCommitted is asked for, whatever the database's default is: a row that another transaction has
-// committed meanwhile is to be found, and is no serialization failure.
-var readCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
-
 // Award credits the orders' points, in one transaction for all messages. results[i] tells of
-// messages[i]. On an error nothing has been written, or the commit's outcome is unknown
-// (postgres.Unreachable): in both cases all may be handled again.
+// messages[i]. A deadlock or the like is tried again at once (postgres.Tx). On an error nothing has been
+// written, or the commit's outcome is unknown (postgres.Unreachable): in both cases all may be handled again.
 func Award(ctx context.Context, pool *pgxpool.Pool, messages []Message) (results []Result, err error) {
-	err = pgx.BeginTxFunc(ctx, pool, readCommitted, func(tx pgx.Tx) error {
+	err = postgres.Tx(ctx, pool, func(tx pgx.Tx) error {
 		first, rs, err := award(ctx, tx, messages)
 		if err != nil {
 			return err

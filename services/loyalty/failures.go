@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"example.com/outboxlab/pkg/postgres"
 )
@@ -56,11 +55,7 @@ func (c *Consumer) noteFailures(ctx context.Context, batch []delivery) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
-	err := pgx.BeginTxFunc(ctx, c.pool, readCommitted, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, upsertFailures, consumerName, postgres.UUIDs(ids), reasons)
-		return err
-	})
-	if err != nil {
+	if _, err := c.pool.Exec(ctx, upsertFailures, consumerName, postgres.UUIDs(ids), reasons); err != nil {
 		c.log.Warn("failure not noted: "+reason(err), "err", err)
 	}
 }

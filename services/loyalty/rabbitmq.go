@@ -26,9 +26,6 @@ import (
 // as unreachable.
 const handleTimeout = 10 * time.Second
 
-// maxTries is how often an award is tried at once if it has certainly not happened: a deadlock, say.
-const maxTries = 4
-
 // handle awards the orders of a batch and settles it, and tells whether every message succeeded. A
 // stop request does not interrupt what runs; the error ends the session.
 func (c *Consumer) handle(ctx context.Context, ch *amqp.Channel, deliveries []delivery) (succeeded bool, err error) {
@@ -66,13 +63,7 @@ func (c *Consumer) award(ctx context.Context, deliveries []delivery) error {
 	if len(messages) == 0 {
 		return nil
 	}
-	var results []Result
-	var err error
-	for range maxTries {
-		if results, err = Award(ctx, c.pool, messages); err == nil || !postgres.CertainlyNotDone(err) {
-			break
-		}
-	}
+	results, err := Award(ctx, c.pool, messages)
 	if err != nil && postgres.BlameFor(err) != postgres.Statement {
 		err = serverError{err}
 	}

@@ -143,7 +143,7 @@ func rehearse(ctx context.Context, pool *pgxpool.Pool, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
 	m.ID, m.Order.OrderID = uuid.New(), -1-rand.Int64N(1<<62)
-	err := pgx.BeginTxFunc(ctx, pool, readCommitted, func(tx pgx.Tx) error {
+	err := postgres.Tx(ctx, pool, func(tx pgx.Tx) error {
 		if _, _, err := award(ctx, tx, []Message{m}); err != nil {
 			return err
 		}
