@@ -21,7 +21,7 @@ func TestASessionHasWhatItNeedsWhateverTheDefaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer pool.Close()
+		t.Cleanup(pool.Close)
 		if got := lab.One[string](t, pool, `SELECT concat_ws(', ', current_setting('transaction_isolation'), current_setting('jit'), current_setting('application_name'))`); got != "read committed, off, test" {
 			t.Errorf("pool: %s", got)
 		}

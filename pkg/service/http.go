@@ -3,24 +3,20 @@ package service
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
-	"github.com/danielgtaylor/huma/v2/validation"
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"example.com/outboxlab/pkg/printable"
 )
 
 // This file answers: how does a service speak HTTP, and how is it asked whether it is well?
@@ -32,32 +28,19 @@ const (
 	readTimeout = 10 * time.Second
 	// probeTimeout bounds one question to /readyz.
 	probeTimeout = 2 * time.Second
-	// pathShown is how much of a wrong path an answer repeats, in characters.
-	pathShown = 200
 )
-
-func init() {
-	// A member called customerid is not customerId but a misspelt one, and refused as such.
-	huma.ValidateStrictCasing = true
-	// Bounds as people write them, not 2.147483647e+09.
-	validation.MsgExpectedMinimumNumber = "expected number >= %.0f"
-	validation.MsgExpectedMaximumNumber = "expected number <= %.0f"
-}
 
 // Ready tells whether a service can do its work now; the error says what is missing.
 type Ready func(ctx context.Context) error
 
 // NewRouter makes a router with /healthz (the process runs), /readyz (it can do its work: 200, or
 // 503 with the reason) and /metrics (Prometheus), and an API on it whose errors are RFC 9457 problem details. The API
-// describes itself at /openapi.json and /docs.
+// describes itself at /openapi.json and /docs. HEAD is GET without a body.
 func NewRouter(title string, ready Ready, metrics *prometheus.Registry) (http.Handler, huma.API) {
 	router := chi.NewMux()
-	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, http.StatusNotFound, "there is no "+printable.Cell(r.URL.Path, pathShown)+" here; /docs lists what there is")
-	})
-	router.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, http.StatusMethodNotAllowed, r.Method+" is not possible on "+printable.Cell(r.URL.Path, pathShown))
-	})
+	router.Use(middleware.GetHead)
+	router.NotFound(notFound)
+	router.MethodNotAllowed(methodNotAllowed(router))
 	router.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, "ok")
 	})
@@ -70,27 +53,15 @@ func NewRouter(title string, ready Ready, metrics *prometheus.Registry) (http.Ha
 		}
 		_, _ = fmt.Fprintln(w, "ready")
 	})
-	router.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	config := huma.DefaultConfig(title, "1")
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: readJSON}
-	config.Formats = map[string]huma.Format{
-		"application/json": format, "json": format,
-		// What curl -d sends unless told otherwise; the body is JSON all the same.
-		"application/x-www-form-urlencoded": format,
-	}
-	config.CreateHooks = nil // no "$schema" member in bodies: they are the contract's, to the letter
-	return router, humachi.New(router, config)
-}
-
-// readJSON reads a body. Its errors are for whoever sent it: a number that the API's description takes for
-// an integer may be too large for one, or be written as 1e3.
-func readJSON(body []byte, into any) error {
-	err := json.Unmarshal(body, into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && strings.HasPrefix(wrong.Value, "number") {
-		return fmt.Errorf("%s: expected a whole number of at most %d bits, without point and exponent, not %s",
-			wrong.Field, wrong.Type.Bits(), strings.TrimPrefix(wrong.Value, "number "))
-	}
-	return err
+	config.Formats = map[string]huma.Format{"application/json": format, "json": format} // the latter for problem+json
+	config.CreateHooks = nil                                                            // no "$schema" member in bodies: they are the contract's, to the letter
+	config.DocsPath = ""                                                                // huma's own page loads its program from the internet
+	api := humachi.New(router.With(onlyJSON), config)
+	router.Get("/docs", docsPage(title, api))
+	return router, api
 }
 
 // NewMetrics makes a registry that knows the process itself: memory, CPU, goroutines. It belongs to
@@ -99,13 +70,6 @@ func NewMetrics() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
-}
-
-// writeProblem answers as huma does, for what never reaches it.
-func writeProblem(w http.ResponseWriter, status int, detail string) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: printable.Text(detail)})
 }
 
 // Listen opens addr (host:port; port 0 picks a free one) and says where it listens.
@@ -162,7 +126,7 @@ func Health(ctx context.Context, getenv func(string) string, variable, defaultAd
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := (&http.Transport{}).RoundTrip(request) // no proxy: it asks its own machine, whatever HTTP_PROXY says
 	if err != nil {
 		return err
 	}

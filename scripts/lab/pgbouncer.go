@@ -32,7 +32,7 @@ func (l *Lab) PgBouncer(t testing.TB, mode string, settings ...string) func(data
 			t.Skip("PgBouncer is not installed: nothing is known about connection poolers (Debian: apt-get install pgbouncer)")
 		}
 	}
-	dir, err := os.MkdirTemp("", "pgbouncer")
+	dir, err := os.MkdirTemp("", "pgbouncer") //nolint:usetesting // nobody may not enter the parent of t.TempDir()
 	if err != nil {
 		t.Fatal(err)
 	}

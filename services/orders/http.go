@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/outboxlab/pkg/events"
 	"example.com/outboxlab/pkg/outbox"
 	"example.com/outboxlab/pkg/postgres"
 	"example.com/outboxlab/pkg/service"
@@ -87,7 +87,7 @@ func (a api) place(ctx context.Context, r *placeRequest) (*placeResponse, error)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	order, err := Place(ctx, a.pool, NewOrder{
-		CustomerID: r.Body.CustomerID, TotalKZT: r.Body.TotalKZT, Traceparent: validTrace(r.Traceparent),
+		CustomerID: r.Body.CustomerID, TotalKZT: r.Body.TotalKZT, Traceparent: events.Traceparent(r.Traceparent),
 	})
 	a.written.note(err)
 	if err != nil {
@@ -129,14 +129,3 @@ func (a api) problem(what string, err error) error {
 
 // saved is the line that tells of an order.
 func saved(o Order) string { return fmt.Sprintf("order %d saved, event written to outbox", o.ID) }
-
-// traceparent is the form of W3C Trace Context level 1, version 00.
-var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
-
-// validTrace drops a trace context that is not one, as the specification asks.
-func validTrace(s string) string {
-	if traceparent.MatchString(s) {
-		return s
-	}
-	return ""
-}

@@ -88,9 +88,13 @@ func TestAnOrderIsSavedWithItsEvent(t *testing.T) {
 func TestATraceContextThatIsNoneIsDropped(t *testing.T) {
 	t.Parallel()
 	url, db := start(t)
-	post(t, url+"/orders", `{"customerId":1,"totalKzt":1}`, "traceparent", "00-zz")
-	if got := lab.One[string](t, db, `SELECT traceparent FROM orders.outbox`); got != "" {
-		t.Errorf("kept %q", got)
+	for _, trace := range []string{"00-zz", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
+		post(t, url+"/orders", `{"customerId":1,"totalKzt":1}`, "traceparent", trace)
+	}
+	for _, got := range lab.All[string](t, db, `SELECT traceparent FROM orders.outbox`) {
+		if got != "" {
+			t.Errorf("kept %q", got)
+		}
 	}
 }
 
@@ -110,6 +114,7 @@ func TestBadInputIsAProblemThatNamesTheField(t *testing.T) {
 		{"a fraction", `{"customerId":101,"totalKzt":1.5}`, 422, "totalKzt"},
 		{"too much", `{"customerId":101,"totalKzt":2147483648}`, 422, "totalKzt"},
 		{"far too much", `{"customerId":101,"totalKzt":1e20}`, 422, "totalKzt"},
+		{"beyond any number", `{"customerId":1e999,"totalKzt":5}`, 400, "customerId"},
 		{"an id beyond int64", `{"customerId":9223372036854775808,"totalKzt":5}`, 422, "customerId"},
 		{"text for a number", `{"customerId":"x","totalKzt":5}`, 422, "customerId"},
 		{"null", `{"customerId":101,"totalKzt":null}`, 422, "totalKzt"},

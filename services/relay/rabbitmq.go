@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/crash"
+	"example.com/outboxlab/pkg/events"
 	"example.com/outboxlab/pkg/events/topology"
 	"example.com/outboxlab/pkg/rabbitmq"
 )
@@ -272,8 +273,8 @@ func message(e Event) amqp.Publishing {
 		// The timestamp property has whole seconds only.
 		"x-event-time": e.CreatedAt.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 	}
-	if e.Traceparent != "" {
-		headers["traceparent"] = e.Traceparent
+	if trace := events.Traceparent(e.Traceparent); trace != "" { // rows are also written by hand
+		headers["traceparent"] = trace
 	}
 	return amqp.Publishing{
 		MessageId:    e.EventID.String(),

@@ -48,7 +48,7 @@ func TestAnEventIsPublishedAsTheContractSays(t *testing.T) {
 	l := lab.ForTest(t)
 	db, ch := l.Owner(t), l.Channel(t)
 	lab.Exec(t, db, `INSERT INTO orders.outbox (aggregate_type, aggregate_id, event_type, payload, traceparent, created_at)
-		VALUES ('order', '7', 'order.placed', '{"orderId":9007199254740993}', '00-a-b-01', '2026-01-02 03:04:05.678901Z')`)
+		VALUES ('order', '7', 'order.placed', '{"orderId":9007199254740993}', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', '2026-01-02 03:04:05.678901Z')`)
 	id := lab.One[string](t, db, `SELECT event_id::text FROM orders.outbox`)
 
 	printed, err := lab.Run(t, run, environment(l), "--once")
@@ -68,13 +68,30 @@ func TestAnEventIsPublishedAsTheContractSays(t *testing.T) {
 	}
 	headers := amqp.Table{
 		"x-event-version": int64(1), "x-aggregate-type": "order", "x-aggregate-id": "7", "x-tenant-id": "default",
-		"x-event-time": "2026-01-02T03:04:05.678901Z", "traceparent": "00-a-b-01",
+		"x-event-time": "2026-01-02T03:04:05.678901Z", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	}
 	if fmt.Sprint(m.Headers) != fmt.Sprint(headers) {
 		t.Errorf("headers %v\nwant    %v", m.Headers, headers)
 	}
 	if n := lab.One[int64](t, db, countPending); n != 0 {
 		t.Errorf("%d pending", n)
+	}
+}
+
+// Whoever writes a row by hand may write anything there; what is no trace context is not passed on as one.
+func TestATraceContextThatIsNoneIsNotSent(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	db, ch := l.Owner(t), l.Channel(t)
+	lab.Exec(t, db, insertEvents, 2)
+	lab.Exec(t, db, `UPDATE orders.outbox SET traceparent = CASE id WHEN 1 THEN 'nonsense' ELSE '00-00000000000000000000000000000000-b7ad6b7169203331-01' END`)
+	if _, err := lab.Run(t, run, environment(l), "--once"); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range lab.Take(t, ch, topology.Queue) {
+		if trace, has := m.Headers["traceparent"]; has {
+			t.Errorf("sent %v", trace)
+		}
 	}
 }
 
