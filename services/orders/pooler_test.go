@@ -48,3 +48,17 @@ func TestOrdersWorksThroughAPooler(t *testing.T) {
 		})
 	}
 }
+
+// Without transactions there are no orders. The client is told to come again, and readiness says so.
+func TestOrdersCannotWorkThroughAPoolerInStatementMode(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	through := l.PgBouncer(t, "statement")
+	r := lab.Start(t, run, map[string]string{"DATABASE_URL": through(l.OrdersURL), "ORDERS_ADDR": "127.0.0.1:0"})
+	if got := post(t, r.URL()+"/orders", `{"customerId":1,"totalKzt":1}`); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+		t.Errorf("order: %+v", got)
+	}
+	if got := get(t, r.URL()+"/readyz"); got.status != http.StatusServiceUnavailable {
+		t.Errorf("ready: %+v", got)
+	}
+}
