@@ -18,12 +18,11 @@ import (
 
 	"example.com/outboxlab/scripts/lab"
 	"example.com/outboxlab/scripts/stack/servers"
+	"example.com/outboxlab/scripts/wait"
 )
 
 const (
 	root = "../.."
-	// patience covers the longest wait of the page, 15 s of retries, on a busy machine.
-	patience = 60 * time.Second
 	// again is how long a look may show the wrong thing before the reader looks once more.
 	again = time.Second
 )
@@ -88,7 +87,8 @@ func (r *reader) compare(b, before block) {
 	r.t.Helper()
 	x := r.terminals[b.terminal]
 	look := time.Now().Add(again)
-	lab.Poll(r.t, patience, fmt.Sprintf("line %d: the page says\n%s", b.line, b.body), func() (bool, error) {
+	var looks []string // what they showed, the newest is in output
+	lab.Poll(r.t, wait.Limit, fmt.Sprintf("line %d: the page says\n%s", b.line, b.body), func() (bool, error) {
 		output := x.unread()
 		learnt, same := r.ids.match(b.body, output)
 		if same {
@@ -97,16 +97,25 @@ func (r *reader) compare(b, before block) {
 			return true, nil
 		}
 		if time.Now().After(look) && before.typed && before.terminal == b.terminal && before.onlyLooks() && x.finished() {
+			looks = append(looks, output)
 			x.send(before.body)
 			look = time.Now().Add(again)
 		}
-		return false, fmt.Errorf("terminal %s says\n%s", b.terminal, output)
+		return false, fmt.Errorf("terminal %s says\n%s\nand said, at %d looks before, last\n%s", b.terminal, output, len(looks), last(looks))
 	})
+}
+
+// last is what the last look showed: the newest may be under way, and show nothing yet.
+func last(looks []string) string {
+	if len(looks) == 0 {
+		return ""
+	}
+	return looks[len(looks)-1]
 }
 
 func (r *reader) await(x *terminal, what string) {
 	r.t.Helper()
-	lab.Poll(r.t, patience, what, func() (bool, error) {
+	lab.Poll(r.t, wait.Limit, what, func() (bool, error) {
 		if x.finished() {
 			return true, nil
 		}

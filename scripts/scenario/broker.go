@@ -51,18 +51,18 @@ func (b *broker) close() {
 	}
 }
 
-// queue returns how many messages are ready and how many consumers listen; a queue that nobody declared yet has none.
-// A quorum queue answers a passive declaration from its leader's state, so both numbers are of this moment.
-func (b *broker) queue(name string) (ready, consumers int, err error) {
+// queue returns how many messages are ready; a queue that nobody declared yet has none. A quorum queue answers a passive
+// declaration from its leader's state, so the number is of this moment.
+func (b *broker) queue(name string) (ready int, err error) {
 	err = b.with(func(ch *amqp.Channel) error {
 		q, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
 		if missing(err) {
 			return nil
 		}
-		ready, consumers = q.Messages, q.Consumers
+		ready = q.Messages
 		return err
 	})
-	return ready, consumers, err
+	return ready, err
 }
 
 // unbind takes the loyalty queue off the exchange, bind puts it back.

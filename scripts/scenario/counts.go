@@ -56,7 +56,7 @@ func (s *stage) count(ctx context.Context) (counts, error) {
 	if c.dead, err = s.broker.parked(); err != nil {
 		return c, err
 	}
-	c.ready, _, err = s.broker.queue(loyaltyQueue)
+	c.ready, err = s.broker.queue(loyaltyQueue)
 	return c, err
 }
 

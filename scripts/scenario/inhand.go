@@ -13,11 +13,11 @@ func askInHand(ctx context.Context, s *stage, _ []string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	ready, _, err := s.broker.queue(loyaltyQueue)
+	ready, err := s.broker.queue(loyaltyQueue)
 	if err != nil {
 		return nil, err
 	}
-	dead, _, err := s.broker.queue(deadLetters)
+	dead, err := s.broker.queue(deadLetters)
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ func askMoving(ctx context.Context, s *stage, _ []string) ([]float64, error) {
 }
 
 func askReady(_ context.Context, s *stage, _ []string) ([]float64, error) {
-	ready, _, err := s.broker.queue(loyaltyQueue)
+	ready, err := s.broker.queue(loyaltyQueue)
 	return number(ready, err)
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/postgres"
@@ -72,7 +73,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
-	consumer := &Consumer{pool: pool, config: config, log: log, metrics: newMetrics()}
+	consumer := &Consumer{pool: pool, config: config, log: log, metrics: newMetrics(), started: time.Now()}
 	return serve(ctx, consumer, listener)
 }
 

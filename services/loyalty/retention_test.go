@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -59,6 +60,24 @@ func TestOneConsumerPrunesAtATime(t *testing.T) {
 	}
 	if pruned, err := inbox.Prune(t.Context(), s.db, consumerName, time.Hour); err != nil || pruned != 10 {
 		t.Errorf("%d pruned, %v", pruned, err)
+	}
+}
+
+// Some time after loyalty's start nobody has had a dead message in hand: a crash then cannot count against it.
+func TestADeadMessageIsLeftAloneAfterAStart(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	r := s.loyalty(t)
+	for n := range 3 { // at the third look, all that came of the second is over
+		if err := s.ch.PublishWithContext(t.Context(), "", topology.DeadLetterQueue, true, false, placed(int64(n))); err != nil {
+			t.Fatal(err)
+		}
+		awaitMetric(t, r, fmt.Sprintf(`loyalty_dlq_depth %d`, n+1))
+	}
+	for _, d := range lab.Take(t, s.ch, topology.DeadLetterQueue) {
+		if returns, ok := d.Headers["x-acquired-count"]; ok {
+			t.Errorf("it has been taken and given back %v times", returns)
+		}
 	}
 }
 

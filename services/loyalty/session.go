@@ -33,6 +33,7 @@ type Consumer struct {
 	config  Config
 	log     *slog.Logger
 	metrics *metrics
+	started time.Time
 
 	attached atomic.Bool             // to the queue, so that messages can come
 	trouble  atomic.Pointer[trouble] // nil when the last award went well, as far as the database is concerned

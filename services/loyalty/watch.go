@@ -26,7 +26,9 @@ const (
 func (c *Consumer) watch(ctx context.Context, conn *rabbitmq.Conn) {
 	defer c.metrics.queueDepth.Set(math.NaN())
 	defer c.metrics.dlqDepth.Set(math.NaN())
-	var askAge time.Time
+	// To ask for the age is to have a message in hand for a moment, and a process that dies then counts as a
+	// failed delivery of it, which a listing shows for ever. A process that dies does so soon after its start.
+	askAge := c.started.Add(min(warnInterval, c.config.DLQRetention))
 	for ctx.Err() == nil && !conn.IsClosed() {
 		dead, err := c.look(conn)
 		if err != nil {
