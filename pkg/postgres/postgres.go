@@ -3,12 +3,10 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -91,25 +89,6 @@ func prepare(config *pgx.ConnConfig, name string, o Options) {
 	config.AfterConnect = o.afterConnect
 }
 
-// Ready asks the server one question: does it answer, can it be written to, and has it the table? The
-// connections to one that only reads are dropped: the next ones find the new primary.
-func Ready(ctx context.Context, pool *pgxpool.Pool, table string) error {
-	var readOnly string
-	var there bool
-	err := pool.QueryRow(ctx, `SELECT current_setting('transaction_read_only'), to_regclass($1) IS NOT NULL`, table).Scan(&readOnly, &there)
-	switch {
-	case err != nil:
-	case readOnly == "on":
-		pool.Reset()
-		err = errors.New("the server is read-only")
-	case !there:
-		err = fmt.Errorf("there is no table %s (`bin/migrations up` makes it)", table)
-	default:
-		return nil
-	}
-	return fmt.Errorf("database: %w", err)
-}
-
 // Await waits until the server at u answers, at most for the time given.
 func Await(ctx context.Context, u URL, atMost time.Duration) error {
 	config, err := ConnConfig(u.raw)
@@ -121,10 +100,7 @@ func Await(ctx context.Context, u URL, atMost time.Duration) error {
 		if err == nil {
 			return struct{}{}, conn.Close(ctx)
 		}
-		if answer, ok := errors.AsType[*pgconn.PgError](err); ok && blameForCode(answer.Code) == Statement {
-			err = backoff.Permanent(err) // it answers, and does not want us: waiting does not change that
-		}
-		return struct{}{}, err
+		return struct{}{}, markPermanent(err)
 	})
 	if err != nil {
 		return fmt.Errorf("database %s: %w", u, err)

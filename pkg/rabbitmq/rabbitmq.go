@@ -9,58 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
-	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/mod/semver"
+
+	"example.com/outboxlab/pkg/service"
 )
-
-// URL is an AMQP connection URL. It prints itself without the password.
-type URL struct{ raw string }
-
-// UnmarshalText accepts amqp://user:password@host:port/vhost, or amqps://.
-func (u *URL) UnmarshalText(text []byte) error {
-	parsed, err := url.Parse(string(text))
-	if err != nil || (parsed.Scheme != "amqp" && parsed.Scheme != "amqps") || parsed.Host == "" {
-		return errors.New("must be a URL like amqp://user:password@127.0.0.1:5672/")
-	}
-	if _, err := amqp.ParseURI(string(text)); err != nil {
-		return fmt.Errorf("not a usable AMQP URL: %w", err)
-	}
-	if port := parsed.Port(); port != "" {
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil { // the library takes any number
-			return fmt.Errorf("not a usable AMQP URL: there is no port %s", port)
-		}
-	}
-	for option, values := range parsed.Query() { // the library takes any
-		known, has := options[option]
-		if !has || known != nil && !known.MatchString(strings.Join(values, " ")) {
-			return fmt.Errorf("not a usable AMQP URL: there is no such option, or not with this value: %.40q", option)
-		}
-	}
-	u.raw = string(text)
-	return nil
-}
-
-// options are those the client library has, with their values where it does not look at them itself.
-var options = map[string]*regexp.Regexp{
-	"certfile": nil, "keyfile": nil, "cacertfile": nil, "server_name_indication": nil,
-	"auth_mechanism": regexp.MustCompile(`^(?i:plain|amqplain|external)( (?i:plain|amqplain|external))*$`),
-	"heartbeat":      nil, "connection_timeout": nil, "channel_max": nil,
-}
-
-// String is the URL with its password masked.
-func (u URL) String() string {
-	parsed, err := url.Parse(u.raw)
-	if err != nil {
-		return "(unreadable)"
-	}
-	return parsed.Redacted()
-}
 
 const (
 	// minServer is the first broker with delayed retry and without two bugs of at-least-once
@@ -77,15 +32,18 @@ const (
 	heartbeat = 5 * time.Second
 )
 
-// Conn is a connection of the client library. End it with Close, in the package's own way.
+// Conn is a connection of the client library with one channel on it. End it with Close, in the package's own way.
 type Conn struct {
 	*amqp.Connection
-	socket *socket
+	channel *amqp.Channel // nil if there was none to get
+	socket  *socket
+	ended   chan struct{} // closed with the channel or the connection, whichever ends first
+	reason  *amqp.Error   // why; valid once ended is closed (reason.go)
 }
 
 // Open opens a connection, which carries name in the broker's lists, and one channel on it, and
 // lets setup prepare the channel. All that takes at most 10 s; ctx ends it earlier, and means
-// nothing any more once Open has returned.
+// nothing any more once Open has returned. An error that no waiting heals is marked by service.Permanent.
 func Open(ctx context.Context, u URL, name string, setup func(*amqp.Channel) error) (*Conn, *amqp.Channel, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -101,46 +59,67 @@ func Open(ctx context.Context, u URL, name string, setup func(*amqp.Channel) err
 		dialled = &socket{Conn: conn}
 		return dialled, nil
 	}
-	conn, ch, err := open(u, name, dial, setup)
-	if !keep() && err == nil {
-		closeInOrder(conn)
-		err = ctx.Err()
+	c, err := open(u, name, dial, setup)
+	if !keep() {
+		if err == nil {
+			c.Close()
+		}
+		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %v", openTimeout)
+		}
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("broker: %w", err)
-	}
-	return &Conn{conn, dialled}, ch, nil
-}
-
-func open(u URL, name string, dial func(network, addr string) (net.Conn, error), setup func(*amqp.Channel) error) (*amqp.Connection, *amqp.Channel, error) {
-	properties := amqp.NewConnectionProperties()
-	properties.SetClientConnectionName(name)
-	conn, err := amqp.DialConfig(u.raw, amqp.Config{Heartbeat: heartbeat, Properties: properties, Dial: dial})
-	if err != nil {
+		err = fmt.Errorf("broker: %w", err)
+		if noWaitingHeals(err) {
+			err = service.Permanent(err)
+		}
 		return nil, nil, err
 	}
-	ch, err := prepare(conn, setup)
-	if err != nil {
-		closeInOrder(conn)
-		return nil, nil, err
-	}
-	return conn, ch, nil
+	c.socket = dialled
+	return c, c.channel, nil
 }
 
-func prepare(conn *amqp.Connection, setup func(*amqp.Channel) error) (*amqp.Channel, error) {
-	version, _ := conn.Properties["version"].(string)
-	if semver.Compare("v"+version, minServer) < 0 {
-		return nil, fmt.Errorf("RabbitMQ %s or newer is needed (delayed retry), this server is %q", minServer[1:], version)
-	}
-	ch, err := conn.Channel()
+func open(u URL, name string, dial func(network, addr string) (net.Conn, error), setup func(*amqp.Channel) error) (*Conn, error) {
+	uri, err := amqp.ParseURI(u.raw)
 	if err != nil {
 		return nil, err
 	}
-	return ch, setup(ch)
+	properties := amqp.NewConnectionProperties()
+	properties.SetClientConnectionName(name)
+	conn, err := amqp.DialConfig(u.raw, amqp.Config{Heartbeat: heartbeat, Properties: properties, Dial: dial, SASL: logins(uri, properties)})
+	if errors.Is(err, amqp.ErrCredentials) || errors.Is(err, amqp.ErrVhost) { // what the library takes a closed socket for
+		err = errors.New("connection closed during the login")
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{Connection: conn, ended: make(chan struct{})}
+	if err := c.prepare(setup); err != nil {
+		err = c.Explain(err)
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// prepare opens the channel. From then on the session's end is followed, also if it fails.
+func (c *Conn) prepare(setup func(*amqp.Channel) error) error {
+	connection := c.NotifyClose(make(chan *amqp.Error, 1))
+	version, _ := c.Properties["version"].(string)
+	if semver.Compare("v"+version, minServer) < 0 {
+		go c.follow(connection, nil)
+		return service.Permanent(fmt.Errorf("RabbitMQ %s or newer is needed (delayed retry), this server is %q", minServer[1:], version))
+	}
+	ch, err := c.Channel()
+	if err != nil {
+		go c.follow(connection, nil)
+		return err
+	}
+	c.channel = ch
+	go c.follow(connection, ch.NotifyClose(make(chan *amqp.Error, 1)))
+	return setup(ch)
 }
 
 // Close ends the connection in order, or without the broker's consent if that does not answer within
 // 2 s. What became of the messages on it is known by then or never, so there is no error to return.
-func (c *Conn) Close() { closeInOrder(c.Connection) }
-
-func closeInOrder(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
+func (c *Conn) Close() { _ = c.CloseDeadline(time.Now().Add(closeTimeout)) }

@@ -104,9 +104,10 @@ func (s *selection) complete() error {
 
 // each scans the queue and lets act deal with the letters meant, at most a windowful at a time: at
 // once, or, when they are named, after all have been found.
-func (q *deadLetters) each(ctx context.Context, s *selection, act func([]letter) error) error {
+func (q *deadLetters) each(ctx context.Context, s *selection, act func([]letter) error) (err error) {
+	defer func() { err = q.conn.Explain(err) }()
 	var named []letter
-	err := q.scan(ctx, func(letters []letter) error {
+	err = q.scan(ctx, func(letters []letter) error {
 		chosen := s.choose(letters)
 		if len(s.names) > 0 {
 			named = append(named, chosen...)

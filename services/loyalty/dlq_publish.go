@@ -34,7 +34,6 @@ type publisher struct {
 	conn    *rabbitmq.Conn
 	ch      *amqp.Channel
 	returns chan amqp.Return
-	closed  chan *amqp.Error
 
 	experience
 }
@@ -52,7 +51,6 @@ func openPublisher(ctx context.Context, url rabbitmq.URL) (*publisher, error) {
 func (p *publisher) connect(ctx context.Context) (err error) {
 	if p.conn, p.ch, err = p.open(ctx); err == nil {
 		p.returns = p.ch.NotifyReturn(make(chan amqp.Return, windowSize))
-		p.closed = p.ch.NotifyClose(make(chan *amqp.Error, 1))
 	}
 	return err
 }
@@ -128,12 +126,8 @@ func (p *publisher) why(cause error) error {
 	if cause == nil || errors.Is(cause, errSilent) {
 		return cause
 	}
-	select {
-	case reason := <-p.closed: // follows at once; nil if there was none
-		if reason != nil && reason.Server {
-			return reason
-		}
-	case <-time.After(time.Second):
+	if reason := p.conn.Reason(); reason != nil && reason.Server {
+		return reason
 	}
 	return cause
 }

@@ -60,9 +60,10 @@ func openDeadLetters(ctx context.Context, url rabbitmq.URL, c console) (*deadLet
 		return struct{}{}, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("no answer from %s within %v: %w", url, service.OneShotTimeout, err)
+		return nil, fmt.Errorf("cannot use %s: %w", url, err)
 	}
 	if err := q.lock(ctx); err != nil {
+		err = q.conn.Explain(err)
 		q.conn.Close()
 		return nil, err
 	}

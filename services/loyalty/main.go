@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"syscall"
-	"time"
 
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/postgres"
@@ -73,8 +72,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
-	consumer := &Consumer{pool: pool, config: config, log: log, metrics: newMetrics(), started: time.Now()}
-	return serve(ctx, consumer, listener)
+	return serve(ctx, newConsumer(pool, config, log), listener)
 }
 
 // listen opens addr. A default address that is taken is no reason not to consume: with a second
@@ -106,8 +104,9 @@ func serve(ctx context.Context, consumer *Consumer, listener net.Listener) error
 		defer close(forgetting)
 		consumer.keepForgetting(ctx)
 	}()
-	service.KeepUp(ctx, consumer.log, "consuming", consumer.session)
+	err := service.KeepUp(ctx, consumer.log, "consuming", consumer.session)
+	cancel() // also when it is not ctx that has ended it
 	<-forgetting
 	consumer.log.Info("stopped")
-	return <-listening
+	return errors.Join(err, <-listening)
 }

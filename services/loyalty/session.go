@@ -13,6 +13,7 @@ import (
 	"example.com/outboxlab/pkg/events/topology"
 	"example.com/outboxlab/pkg/postgres"
 	"example.com/outboxlab/pkg/rabbitmq"
+	"example.com/outboxlab/pkg/service"
 )
 
 // This file answers: how long does consuming go on? For one session: one connection, one channel,
@@ -35,10 +36,28 @@ type Consumer struct {
 	metrics *metrics
 	started time.Time
 
+	watcher  service.Keeper          // of the queues (watch.go)
 	attached atomic.Bool             // to the queue, so that messages can come
 	trouble  atomic.Pointer[trouble] // nil when the last award went well, as far as the database is concerned
 	// inTrouble is how many sessions in a row have ended because of the database, without handling anything.
 	inTrouble int
+}
+
+// needs is what loyalty does with its tables.
+var needs = []postgres.Need{
+	{Privilege: "SELECT", Table: "loyalty.ledger"}, {Privilege: "INSERT", Table: "loyalty.ledger"},
+	{Privilege: "SELECT", Table: "loyalty.processed_messages"}, {Privilege: "INSERT", Table: "loyalty.processed_messages"},
+	{Privilege: "DELETE", Table: "loyalty.processed_messages"},
+	{Privilege: "SELECT", Table: "loyalty.failures"}, {Privilege: "INSERT", Table: "loyalty.failures"},
+	{Privilege: "UPDATE", Table: "loyalty.failures"}, {Privilege: "DELETE", Table: "loyalty.failures"},
+}
+
+// newConsumer makes a consumer. Its sessions are run by serve.
+func newConsumer(pool *pgxpool.Pool, config Config, log *slog.Logger) *Consumer {
+	return &Consumer{
+		pool: pool, config: config, log: log, metrics: newMetrics(), started: time.Now(),
+		watcher: service.Keeper{Log: log, What: "watching the queues (consuming goes on without)", Optional: true},
+	}
 }
 
 // Ready tells whether messages can come and be handled.
@@ -60,7 +79,7 @@ const askTimeout = 5 * time.Second
 func (c *Consumer) askDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	err := postgres.Ready(ctx, c.pool, "loyalty.processed_messages")
+	err := postgres.Ready(ctx, c.pool, "loyalty.processed_messages", needs...)
 	if err != nil {
 		c.pool.Reset()
 		return err
@@ -76,7 +95,7 @@ func (c *Consumer) askDatabase(ctx context.Context) error {
 
 // session consumes over one connection until something breaks or ctx ends. It starts only when the
 // database answers, and after trouble only when it could award, so this is waited out with no message in hand.
-func (c *Consumer) session(ctx context.Context, up func()) error {
+func (c *Consumer) session(ctx context.Context, life *service.Life) error {
 	if err := c.askDatabase(ctx); err != nil {
 		return err
 	}
@@ -92,22 +111,36 @@ func (c *Consumer) session(ctx context.Context, up func()) error {
 		return err
 	}
 	defer conn.Close()
-	defer giveBack(conn, ch)
 	c.attached.Store(true)
 	defer c.attached.Store(false)
-	works := c.trouble.Load() == nil
-	if works {
-		up()
+	defer c.startWatching(ctx)()
+	attached := time.Now()
+	worked, err := c.consume(ctx, life, ch, w)
+	err = conn.Explain(err)
+	if !giveBack(conn, ch) && !worked && (w.received.Load() || time.Since(attached) < soon) {
+		err = service.Costly(err)
 	}
-	idle := time.AfterFunc(idleAfter, func() { c.trouble.Store(nil) })
+	return err
+}
+
+// soon is within what time of its start a lost session may have been handed a message that had not been read.
+const soon = 5 * time.Second
+
+// consume handles messages until something breaks or ctx ends. It reports whether the broker has taken a settlement.
+// After trouble the session is not ready before a message has been handled, or none has come for a while.
+func (c *Consumer) consume(ctx context.Context, life *service.Life, ch *amqp.Channel, w *window) (worked bool, err error) {
+	if c.trouble.Load() == nil {
+		life.Ready()
+	}
+	idle := time.AfterFunc(idleAfter, func() {
+		c.trouble.Store(nil)
+		life.Ready()
+	})
 	defer idle.Stop()
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	go c.watch(watching, conn)
 	for {
 		batch, err := w.take(ctx, c.config.Batch)
 		if err != nil || ctx.Err() != nil { // what has been taken but not started is given back
-			return err
+			return worked, err
 		}
 		idle.Stop()
 		start := time.Now()
@@ -119,27 +152,29 @@ func (c *Consumer) session(ctx context.Context, up func()) error {
 				c.trouble.Store(t)
 				c.inTrouble++
 			}
-			return err
+			return worked, err
 		}
-		if !works {
-			up()
-		}
-		works, c.inTrouble = true, 0
+		c.inTrouble = 0
 		c.trouble.Store(nil)
 		w.handled(batch, succeeded)
+		if !worked {
+			// A settlement has no answer. One that the broker does not take ends the channel, and must not look like work.
+			if err := w.sync(); err != nil {
+				return false, err
+			}
+			worked = true
+			life.Worked()
+		}
 	}
 }
 
 // giveBack ends consuming in order: no new messages, and those in hand return to the queue at once
 // and uncounted. Closing the channel without it would count as a failed delivery of every message
-// in hand, as a crash does (facts 1.1). On a lost channel both calls do nothing.
-func giveBack(conn *rabbitmq.Conn, ch *amqp.Channel) {
+// in hand, as a crash does (facts 1.1). It reports false on a lost channel, where that has happened.
+func giveBack(conn *rabbitmq.Conn, ch *amqp.Channel) bool {
 	tooLate := time.AfterFunc(giveBackTimeout, func() { conn.Close() })
 	defer tooLate.Stop()
-	if ch.Cancel(consumerName, false) != nil {
-		return
-	}
-	_ = nackAll(ch)
+	return ch.Cancel(consumerName, false) == nil && nackAll(ch) == nil
 }
 
 // nackAll returns everything in hand to the queue, at once and uncounted.

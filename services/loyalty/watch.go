@@ -22,33 +22,63 @@ const (
 	warnInterval = time.Hour
 )
 
-// watch looks at the queues until ctx or the connection ends.
-func (c *Consumer) watch(ctx context.Context, conn *rabbitmq.Conn) {
+// startWatching watches the queues until the function returned is called, which waits for the end of it.
+//
+// It has a connection of its own. On the consumer's, whatever it does wrong would end the session, and cost
+// each message in hand a failed delivery: one channel more than the account may have is such a thing. And
+// it holds that connection only while the consumer has one, which may be the last one that the account gets.
+func (c *Consumer) startWatching(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.watcher.Run(ctx, c.watch) // an optional one ends with ctx only
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// watch looks at the queues until ctx or its connection ends.
+func (c *Consumer) watch(ctx context.Context, life *service.Life) error {
+	conn, ch, err := rabbitmq.Open(ctx, c.config.AMQPURL, "loyalty watch", func(*amqp.Channel) error { return nil })
+	if err != nil {
+		return service.Costly(err) // the broker writes each try into its log
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, conn.Close)() // ends a call that the broker does not answer
 	defer c.metrics.queueDepth.Set(math.NaN())
 	defer c.metrics.dlqDepth.Set(math.NaN())
 	// To ask for the age is to have a message in hand for a moment, and a process that dies then counts as a
 	// failed delivery of it, which a listing shows for ever. A process that dies does so soon after its start.
 	askAge := c.started.Add(min(warnInterval, c.config.DLQRetention))
-	for ctx.Err() == nil && !conn.IsClosed() {
-		dead, err := c.look(conn)
-		if err != nil {
+	for ctx.Err() == nil {
+		if ch.IsClosed() {
+			if ch, err = conn.Channel(); err != nil {
+				return service.Costly(conn.Explain(err))
+			}
+		}
+		dead, err := c.look(ch)
+		switch {
+		case err != nil && conn.IsClosed():
+			return service.Costly(conn.Explain(err))
+		case err != nil: // a queue is missing: the channel is closed
 			c.log.Debug("queues not looked at: "+err.Error(), "err", err)
+		default:
+			life.Worked()
 		}
 		if dead > 0 && time.Now().After(askAge) {
-			age := c.deadFor(conn)
+			age := deadFor(ch)
 			askAge = time.Now().Add(c.tellAge(age))
 		}
 		service.Wait(ctx, lookInterval)
 	}
+	return nil
 }
 
-// look measures both queues, on a channel of its own: asking for a queue that is missing closes the channel.
-func (c *Consumer) look(conn *rabbitmq.Conn) (dead int, err error) {
-	ch, err := conn.Channel()
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = ch.Close() }()
+// look measures both queues. Asking for a queue that is missing closes the channel.
+func (c *Consumer) look(ch *amqp.Channel) (dead int, err error) {
 	depth := func(queue string) (float64, error) {
 		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 		if err != nil {
@@ -72,12 +102,7 @@ func (c *Consumer) look(conn *rabbitmq.Conn) (dead int, err error) {
 
 // deadFor tells how long ago the message at the head of the dead-letter queue died, 0 if there is
 // none or it does not say. The message is taken and given back at once, uncounted.
-func (c *Consumer) deadFor(conn *rabbitmq.Conn) time.Duration {
-	ch, err := conn.Channel()
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = ch.Close() }()
+func deadFor(ch *amqp.Channel) time.Duration {
 	d, found, err := ch.Get(topology.DeadLetterQueue, false)
 	if err != nil || !found || d.Nack(false, true) != nil {
 		return 0

@@ -2,13 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/pkg/rabbitmq"
 )
 
 // This file answers: how many messages are in hand? When the process dies, each of them counts as
@@ -37,14 +39,24 @@ type window struct {
 	alone    int           // how many messages more have to be handled alone before it grows
 	inHand   []delivery    // arrived and not taken; older than what is in arrivals
 	arrivals chan delivery // nil while no consumer of ours is open
+	received atomic.Bool   // something has arrived
 }
 
-var errEndedByBroker = errors.New("session ended by the broker")
+// ended is the error for messages that have stopped coming: connection lost, channel closed, or consumer cancelled by the broker.
+func (w *window) ended() error {
+	if w.ch.IsClosed() {
+		return rabbitmq.ErrEnded
+	}
+	return fmt.Errorf("%w: it has cancelled the consumer, whose queue was deleted or whose time for a message was up", rabbitmq.ErrEnded)
+}
+
+// sync returns when the broker has dealt with whatever has been sent before on this channel.
+func (w *window) sync() error { return w.ch.Qos(w.size, 0, false) }
 
 // open starts consuming. Qos is a synchronous call: when it is answered, the broker has dealt with
 // whatever has been sent before on this channel, such as what was given back.
 func (w *window) open() error {
-	if err := w.ch.Qos(w.size, 0, false); err != nil {
+	if err := w.sync(); err != nil {
 		return err
 	}
 	args := amqp.Table{}
@@ -62,6 +74,7 @@ func (w *window) open() error {
 	go func(arrivals chan<- delivery) {
 		defer close(arrivals)
 		for d := range deliveries {
+			w.received.Store(true)
 			arrivals <- read(d)
 		}
 	}(w.arrivals)
@@ -124,8 +137,8 @@ func (w *window) receive(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case d, open := <-w.arrivals:
-			if !open { // connection lost, channel closed, or consumer cancelled by the broker
-				return errEndedByBroker
+			if !open {
+				return w.ended()
 			}
 			w.inHand = append(w.inHand, d)
 		}
@@ -134,7 +147,7 @@ func (w *window) receive(ctx context.Context) error {
 		select {
 		case d, open := <-w.arrivals:
 			if !open { // what is in hand is ours no more
-				return errEndedByBroker
+				return w.ended()
 			}
 			w.inHand = append(w.inHand, d)
 		default:

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/events/topology"
+	"example.com/outboxlab/pkg/rabbitmq"
 	"example.com/outboxlab/scripts/lab"
 )
 
@@ -191,7 +192,7 @@ func TestACancelledConsumerDropsWhatItHasInHand(t *testing.T) {
 	if _, open := <-w.arrivals; open {
 		t.Fatal("a fourth message")
 	}
-	if batch, err := w.take(t.Context(), 1); !errors.Is(err, errEndedByBroker) {
+	if batch, err := w.take(t.Context(), 1); !errors.Is(err, rabbitmq.ErrEnded) {
 		t.Errorf("%d messages, %v", len(batch), err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/outbox"
@@ -76,7 +77,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	}
 	defer waker.Close()
 	if command == "serve" {
-		return serve(ctx, config, newHandler(pool, waker, log), log)
+		return serve(ctx, config, pool, newHandler(pool, waker, log), log)
 	}
 	return placeOne(ctx, config, pool, waker, cli.Place, stdout)
 }
@@ -94,14 +95,37 @@ func (c PlaceCmd) check(command string) error {
 	return nil
 }
 
-func serve(ctx context.Context, config Config, handler http.Handler, log *slog.Logger) error {
+func serve(ctx context.Context, config Config, pool *pgxpool.Pool, handler http.Handler, log *slog.Logger) error {
 	log.Info("starting with " + service.Describe(config))
 	listener, err := service.Listen(log, config.Addr)
 	if err != nil {
 		return err
 	}
 	defer log.Info("stopped")
-	return service.Serve(ctx, listener, handler)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return service.Serve(ctx, listener, handler) })
+	group.Go(func() error { return service.KeepUp(ctx, log, "reaching the database", firstAnswer(pool)) })
+	return group.Wait()
+}
+
+// needs is what Place does with its tables.
+var needs = []postgres.Need{
+	{Privilege: "INSERT", Table: "orders.orders"}, {Privilege: "SELECT", Table: "orders.orders"}, {Privilege: "INSERT", Table: "orders.outbox"},
+}
+
+// firstAnswer asks the database until it can be used for the first time. An answer that no waiting changes, such as a
+// wrong password, ends the service; whatever comes later is for the requests to tell.
+func firstAnswer(pool *pgxpool.Pool) service.Session {
+	return func(ctx context.Context, life *service.Life) error {
+		asking, cancel := context.WithTimeout(ctx, service.OneShotTimeout)
+		defer cancel()
+		if err := postgres.Ready(asking, pool, "orders.outbox", needs...); err != nil {
+			return err
+		}
+		life.Worked()
+		<-ctx.Done()
+		return nil
+	}
 }
 
 // placeOne is the whole of `orders place`. Its line is always printed, whatever LOG_LEVEL says.

@@ -48,6 +48,8 @@ type Transport interface {
 	Publish(ctx context.Context, batch []Event, window int) (results []error, err error)
 	// Broken is closed when the session has ended by itself.
 	Broken() <-chan struct{}
+	// Why says why it has: in the other side's words, if it gave a reason.
+	Why() error
 	Close()
 }
 

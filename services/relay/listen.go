@@ -24,10 +24,11 @@ const farewell = time.Second
 
 // listen turns notifications into wake-ups until ctx ends.
 func (r *Relay) listen(ctx context.Context) {
-	service.KeepUp(ctx, r.log, "listening for wake-ups (polling meanwhile)", r.listenSession)
+	listening := service.Keeper{Log: r.log, What: "listening for wake-ups (polling meanwhile)", Optional: true}
+	_ = listening.Run(ctx, r.listenSession) // an optional one ends with ctx only
 }
 
-func (r *Relay) listenSession(ctx context.Context, up func()) error {
+func (r *Relay) listenSession(ctx context.Context, life *service.Life) error {
 	conn, err := pgx.ConnectConfig(ctx, r.pool.Config().ConnConfig)
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func (r *Relay) listenSession(ctx context.Context, up func()) error {
 	if err != nil {
 		return err
 	}
-	up()
+	life.Ready()
 	for {
 		hint(r.wake)
 		if err := waitForNotification(ctx, conn); err != nil {

@@ -136,7 +136,7 @@ func serve(ctx context.Context, config Config, r *Relay, registry *prometheus.Re
 	if config.Retention > 0 {
 		group.Go(func() error { prune(ctx, r.pool, config.Retention, r.log); return nil })
 	}
-	group.Go(func() error { service.KeepUp(ctx, r.log, "publishing", r.session); return nil })
+	group.Go(func() error { return service.KeepUp(ctx, r.log, "publishing", r.session) })
 	err := group.Wait()
 	r.log.Info("stopped")
 	return err
@@ -153,7 +153,7 @@ func once(ctx context.Context, config Config, r *Relay) error {
 	}
 	transport, err := service.Try(ctx, service.OneShotTimeout, r.open)
 	if err != nil {
-		return fmt.Errorf("cannot use %s, tried for %v: %w", config.AMQPURL, service.OneShotTimeout, err)
+		return fmt.Errorf("cannot use %s: %w", config.AMQPURL, err)
 	}
 	defer transport.Close()
 	if err := r.askDatabase(ctx); err != nil {

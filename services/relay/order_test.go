@@ -71,7 +71,9 @@ func runRelay(t *testing.T, r *Relay) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		service.KeepUp(ctx, r.log, "publishing", r.session)
+		if err := service.KeepUp(ctx, r.log, "publishing", r.session); err != nil {
+			t.Error(err)
+		}
 	}()
 	stop = func() { cancel(); <-done }
 	t.Cleanup(stop)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -28,8 +29,6 @@ type rabbit struct {
 	// returned are the message ids of returns taken from the channel, whose confirm has not come yet.
 	returned map[string]struct{}
 	blocked  chan amqp.Blocking
-	broken   chan struct{} // closed with the channel, whose end is the session's
-	reason   *amqp.Error   // why, valid once broken is closed; nil if the connection was just gone
 	timeout  time.Duration // for all confirms of a batch
 }
 
@@ -46,20 +45,16 @@ func openRabbitMQ(ctx context.Context, u rabbitmq.URL, timeout time.Duration, in
 	if err != nil {
 		return nil, err
 	}
-	r := &rabbit{conn: conn, ch: ch, timeout: timeout, broken: make(chan struct{}), returned: map[string]struct{}{}}
+	r := &rabbit{conn: conn, ch: ch, timeout: timeout, returned: map[string]struct{}{}}
 	// Room for a return of every event under way: the client library waits for a listener that does
 	// not read, 5 s each, and then drops the return (facts 2.3).
 	r.returns = ch.NotifyReturn(make(chan amqp.Return, inFlight))
 	r.blocked = conn.NotifyBlocked(make(chan amqp.Blocking, 16))
-	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
-	go func() {
-		r.reason = <-closed
-		close(r.broken)
-	}()
 	return r, nil
 }
 
-func (r *rabbit) Broken() <-chan struct{} { return r.broken }
+func (r *rabbit) Broken() <-chan struct{} { return r.conn.Ended() }
+func (r *rabbit) Why() error              { return r.conn.Explain(rabbitmq.ErrEnded) }
 func (r *rabbit) Close()                  { r.conn.Close() }
 
 // sent is an event under way.
@@ -95,7 +90,7 @@ func (r *rabbit) Publish(ctx context.Context, batch []Event, window int) ([]erro
 			return err
 		})
 		if err != nil {
-			return r.giveUp(l, underWay, fmt.Errorf("publish: %w", err))
+			return r.giveUp(l, underWay, fmt.Errorf("publish: %w", r.conn.Explain(err)))
 		}
 		for _, s := range underWay[before:] {
 			crash.At(crash.RelayMidBatch, batch[s.index].AggregateID)
@@ -155,12 +150,12 @@ func (r *rabbit) await(ctx context.Context, confirm *amqp.DeferredConfirmation) 
 		select {
 		case <-confirm.Done():
 			if !confirm.Acked() && r.ch.IsClosed() {
-				return r.ended() // what was pending completes as "not acked"
+				return r.Why() // what was pending completes as "not acked"
 			}
 			return nil
 		case b, open := <-r.blocked:
 			if !open {
-				return r.ended()
+				return r.Why()
 			}
 			if b.Active {
 				return fmt.Errorf("blocked by the broker: %s", b.Reason)
@@ -220,32 +215,11 @@ func (r *rabbit) giveUp(l *lanes, underWay []sent, cause error) ([]error, error)
 	return l.results, cause
 }
 
-// why is what the broker said when it ended the session: nil if it has not, or just went.
-func (r *rabbit) why() *amqp.Error {
-	if !r.ch.IsClosed() {
-		return nil
-	}
-	select {
-	case <-r.broken: // follows at once
-		return r.reason
-	case <-time.After(time.Second):
-		return nil
-	}
-}
-
-// ended is the error for a session that has ended by itself.
-func (r *rabbit) ended() error {
-	if reason := r.why(); reason != nil {
-		return fmt.Errorf("session ended by the broker: %w", reason)
-	}
-	return errors.New("session ended by the broker")
-}
-
 // offended is the error with which the broker has ended the session over something that was sent.
 // Nil if it is still up, or was ended for another reason: a missing exchange or permission, say,
-// concerns all events alike.
+// concerns all events alike. A topic permission, though, is one for some event types only.
 func (r *rabbit) offended() *amqp.Error {
-	reason := r.why()
+	reason := r.conn.Reason()
 	if reason == nil || !reason.Server {
 		return nil
 	}
@@ -253,6 +227,10 @@ func (r *rabbit) offended() *amqp.Error {
 	case amqp.PreconditionFailed, // e.g. a message above the broker's own size limit
 		amqp.ContentTooLarge, amqp.FrameError, amqp.SyntaxError:
 		return reason
+	case amqp.AccessRefused:
+		if strings.Contains(reason.Reason, "access to topic") {
+			return reason
+		}
 	}
 	return nil
 }

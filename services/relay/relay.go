@@ -12,6 +12,7 @@ import (
 
 	"example.com/outboxlab/pkg/crash"
 	"example.com/outboxlab/pkg/postgres"
+	"example.com/outboxlab/pkg/service"
 )
 
 // This file answers: how does an event get from the outbox to the broker without being lost?
@@ -52,11 +53,16 @@ func (r *Relay) Ready(ctx context.Context) error {
 	return postgres.Ready(ctx, r.pool, "orders.outbox")
 }
 
+// needs is what a relay does with its table.
+var needs = []postgres.Need{
+	{Privilege: "SELECT", Table: "orders.outbox"}, {Privilege: "UPDATE", Table: "orders.outbox"}, {Privilege: "DELETE", Table: "orders.outbox"},
+}
+
 // askDatabase tells what is wrong with the database before anything depends on it.
 func (r *Relay) askDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	return postgres.Ready(ctx, r.pool, "orders.outbox")
+	return postgres.Ready(ctx, r.pool, "orders.outbox", needs...)
 }
 
 // session publishes over one transport session until that breaks or ctx ends. A batch under way
@@ -64,7 +70,7 @@ func (r *Relay) askDatabase(ctx context.Context) error {
 //
 // It begins with a probe of one row. A broker under an alarm lets everybody connect and confirms
 // nothing; as long as that lasts one row is tried now and then, and all others are left alone.
-func (r *Relay) session(ctx context.Context, up func()) error {
+func (r *Relay) session(ctx context.Context, life *service.Life) error {
 	if err := r.askDatabase(ctx); err != nil {
 		return err
 	}
@@ -84,8 +90,9 @@ func (r *Relay) session(ctx context.Context, up func()) error {
 			return err
 		}
 		r.connected.Store(true)
-		up()
+		life.Ready()
 		if done.Published+done.Failed > 0 {
+			life.Worked()
 			return r.publishOn(ctx, transport) // the broker answers, whatever it says
 		}
 		if err := r.idle(ctx, transport); err != nil {
@@ -105,7 +112,7 @@ func (r *Relay) idle(ctx context.Context, transport Transport) error {
 	case <-r.wake:
 	case <-timer.C:
 	case <-transport.Broken():
-		return errors.New("session ended by the broker")
+		return transport.Why()
 	}
 	return nil
 }
