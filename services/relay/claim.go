@@ -33,6 +33,11 @@ const (
 	// Free: no live lease. The database's clock judges, and no other.
 	oFree = `(o.locked_until IS NULL OR o.locked_until < now())`
 
+	// PostgreSQL knows times that RFC 3339 cannot write: infinity, before Christ, after the year 9999.
+	// They are read as the nearest one that it can, or a single row would fail the whole query.
+	firstTime = `timestamptz '0001-01-01 00:00:00+00'`
+	lastTime  = `timestamptz '9999-12-31 23:59:59.999999+00'`
+
 	// Size is about what the row needs in memory, in bytes, found without reading what is stored apart.
 	oSize = `pg_column_size(o.payload) + octet_length(o.aggregate_type) + octet_length(o.aggregate_id) + octet_length(o.event_type)
        + octet_length(o.tenant_id) + octet_length(o.traceparent)`
@@ -58,6 +63,7 @@ const (
 	// the lowest with a lease, live or not.
 	firstReady = `FROM orders.outbox e
        WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND coalesce(e.retry_at, '-infinity') = '-infinity'
+         AND e.retry_at IS DISTINCT FROM '-infinity'
          AND ` + fromFloor
 	firstLeased = `FROM orders.outbox e
        WHERE e.published_at IS NULL AND e.dead_lettered_at IS NULL AND e.locked_until IS NOT NULL
@@ -121,7 +127,7 @@ WITH others AS MATERIALIZED (
 )
 SELECT o.id, o.event_id, o.aggregate_type, o.aggregate_id, o.event_type, o.event_version,
        CASE WHEN octet_length(o.body) <= $3 THEN o.body END, octet_length(o.body),
-       o.tenant_id, o.traceparent, o.created_at, o.attempt_count,
+       o.tenant_id, o.traceparent, least(greatest(o.created_at, ` + firstTime + `), ` + lastTime + `), o.attempt_count,
        coalesce(least(others.first,
                       (SELECT w.id FROM orders.outbox w
                        WHERE w.aggregate_type = o.aggregate_type AND w.aggregate_id = o.aggregate_id

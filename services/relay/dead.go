@@ -62,7 +62,8 @@ const (
 )
 
 const selectDead = `
-SELECT id, event_id, event_type, aggregate_type, aggregate_id, attempt_count, coalesce(last_error, ''), dead_lettered_at
+SELECT id, event_id, event_type, aggregate_type, aggregate_id, attempt_count, coalesce(last_error, ''),
+       least(greatest(dead_lettered_at, ` + firstTime + `), ` + lastTime + `)
 FROM orders.outbox
 WHERE dead_lettered_at IS NOT NULL
 ORDER BY id`

@@ -56,7 +56,7 @@ var (
 	descPending = prometheus.NewDesc("outbox_pending", "Events neither published nor dead.", nil, nil)
 	descWaiting = prometheus.NewDesc("outbox_waiting", "Pending events that wait for their next try.", nil, nil)
 	descDead    = prometheus.NewDesc("outbox_dead", "Events given up after the last attempt.", nil, nil)
-	descOldest  = prometheus.NewDesc("outbox_oldest_age_seconds", "Age of the oldest pending event; 0 when there is none.", nil, nil)
+	descOldest  = prometheus.NewDesc("outbox_oldest_age_seconds", "Age of the oldest pending event; 0 when there is none. One from the future has the age of its event id.", nil, nil)
 )
 
 func (c backlogCollector) Describe(ch chan<- *prometheus.Desc) {

@@ -254,12 +254,16 @@ func message(e Event) amqp.Publishing {
 	if trace := events.Traceparent(e.Traceparent); trace != "" { // rows are also written by hand
 		headers["traceparent"] = trace
 	}
+	at := e.CreatedAt
+	if at.Unix() < 0 {
+		at = time.Time{} // the property counts seconds from 1970 without a sign: it is left out
+	}
 	return amqp.Publishing{
 		MessageId:    e.EventID.String(),
 		Type:         e.Type,
 		ContentType:  "application/json",
 		DeliveryMode: amqp.Persistent,
-		Timestamp:    e.CreatedAt,
+		Timestamp:    at,
 		Headers:      headers,
 		Body:         e.Payload,
 	}

@@ -23,12 +23,15 @@ type backlog struct {
 	OldestSeconds float64 `json:"oldestAgeSeconds"`
 }
 
+// selectBacklog takes the age from created_at. A time in the future says nothing of that, and would hide
+// that the row waits: then the time in the event id counts (NULL if it has none). Times before 1970 count as 1970.
 const selectBacklog = `
 SELECT count(*),
        count(*) FILTER (WHERE locked_until > now()),
        count(*) FILTER (WHERE retry_at > now()),
        (SELECT count(*) FROM orders.outbox WHERE dead_lettered_at IS NOT NULL),
-       coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8
+       extract(epoch FROM greatest(interval '0', now() - greatest(timestamptz '1970-01-01 00:00:00+00', coalesce(
+           min(CASE WHEN created_at <= now() THEN created_at ELSE uuid_extract_timestamp(event_id) END), now()))))::float8
 FROM orders.outbox
 WHERE published_at IS NULL AND dead_lettered_at IS NULL`
 
@@ -49,7 +52,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM orders.outbox
                               WHERE published_at IS NULL AND dead_lettered_at IS NULL AND retry_at IS NULL
                               ORDER BY id LIMIT 10000 FOR KEY SHARE SKIP LOCKED) AS free)`
 
-const countLastMinute = `SELECT count(*) FROM orders.outbox WHERE published_at > now() - interval '1 minute'`
+const countLastMinute = `SELECT count(*) FROM orders.outbox WHERE published_at BETWEEN now() - interval '1 minute' AND now()`
 
 // status prints the backlog, as a table or as JSON.
 func status(ctx context.Context, pool *pgxpool.Pool, asJSON bool, stdout io.Writer) error {
