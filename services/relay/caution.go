@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -30,6 +33,16 @@ type caution struct {
 type form struct {
 	sql  string
 	more []any
+}
+
+// without leaves these rows out. What is behind one of them in its aggregate is not published all the same:
+// to the second step they are pending.
+func (f form) without(ids []int64) form {
+	if len(ids) == 0 {
+		return f
+	}
+	leaveOut := fmt.Sprintf(" AND o.id <> ALL($%d)", 3+len(f.more)) // behind limit and floor
+	return form{strings.Replace(f.sql, oPending, oPending+leaveOut, 1), append(slices.Clone(f.more), ids)}
 }
 
 // unblocked is the careful one. It leaves out these aggregates, given column by column for SQL.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,8 +40,8 @@ const (
 	lastTime  = `timestamptz '9999-12-31 23:59:59.999999+00'`
 
 	// Size is about what the row needs in memory, in bytes, found without reading what is stored apart.
-	oSize = `pg_column_size(o.payload) + octet_length(o.aggregate_type) + octet_length(o.aggregate_id) + octet_length(o.event_type)
-       + octet_length(o.tenant_id) + octet_length(o.traceparent)`
+	oSize = `coalesce(pg_column_size(o.payload) + octet_length(o.aggregate_type) + octet_length(o.aggregate_id) + octet_length(o.event_type)
+       + octet_length(o.tenant_id) + octet_length(o.traceparent), 0)`
 
 	// firstWaiting is the end of a sub-select that finds the lowest waiting row of o's aggregate: one
 	// probe into an index. Such sub-selects are scalar on purpose; as EXISTS they would become a join
@@ -147,6 +148,10 @@ type Claim struct {
 	tx    pgx.Tx     // mode tx: what holds them
 	token *uuid.UUID // mode lease: what they carry
 
+	refusals *refusals
+	round    int  // of refusals, when the claim began
+	wide     bool // enough rows were looked at to compare one that is refused with others
+
 	// What was met on the way.
 	full       bool        // there was no room for more
 	touched    bool        // one of the ready rows had been locked before
@@ -160,6 +165,9 @@ type Claimer struct {
 	lease   time.Duration // 0 = mode tx
 	floor   *floor
 	caution caution
+
+	refusals refusals
+	careful  atomic.Bool // the next claim rehearses, whatever was refused before
 }
 
 const (
@@ -174,16 +182,21 @@ const (
 func (c *Claimer) Claim(ctx context.Context, limit int) (*Claim, error) {
 	began := time.Now()
 	next := c.caution.begin()
+	doubt := c.refusals.doubtful()
+	mark := c.careful.Swap(false) || doubt
 	for try := 0; next != nil && time.Since(began) < triesWithin; try++ {
 		from, bottom := c.floor.value()
 		if bottom && next.sql == selectUntouched {
 			next = &form{sql: selectReady}
 		}
 		wide := limit
+		if doubt {
+			wide = max(limit, rehearseRows)
+		}
 		if try >= 2 {
 			wide = max(limit, wideTry<<min(try-2, 6))
 		}
-		held, err := c.try(ctx, limit, wide, from, *next)
+		held, err := c.try(ctx, limit, wide, from, *next, mark)
 		if err != nil {
 			return nil, fmt.Errorf("claim: %w", err)
 		}
@@ -197,13 +210,14 @@ func (c *Claimer) Claim(ctx context.Context, limit int) (*Claim, error) {
 	return &Claim{}, nil
 }
 
-// try locks up to wide rows, with one form of the first step, and keeps up to limit of them.
-func (c *Claimer) try(ctx context.Context, limit, wide int, from int64, f form) (_ *Claim, err error) {
-	tx, err := c.pool.Begin(ctx)
+// try locks up to wide rows, with one form of the first step, and keeps up to limit of them. If mark is set it
+// makes sure that they can be marked later.
+func (c *Claimer) try(ctx context.Context, limit, wide int, from int64, f form, mark bool) (_ *Claim, err error) {
+	tx, err := beginAs(ctx, c.pool, beginBatch)
 	if err != nil {
 		return nil, err
 	}
-	held := &Claim{tx: tx}
+	held := &Claim{tx: tx, refusals: &c.refusals, round: c.refusals.now(), wide: wide >= rehearseRows}
 	defer func() {
 		if err != nil || len(held.Events) == 0 { // gives back what may be held
 			rollback(ctx, tx)
@@ -213,23 +227,38 @@ func (c *Claimer) try(ctx context.Context, limit, wide int, from int64, f form) 
 		return held, err
 	}
 	if err := held.load(ctx, limit, from); err != nil {
-		return nil, err
+		return nil, held.refused(stepRead, err, func(ctx context.Context, tx pgx.Tx, ids []int64) error {
+			return (&Claim{tx: tx, ids: ids}).load(ctx, limit, from)
+		})
+	}
+	if mark && len(held.Events) > 0 {
+		if err := rehearse(ctx, tx, func() error { return markAll(ctx, tx, held.ids) }); err != nil {
+			return nil, held.refused(stepMark, err, markAll)
+		}
 	}
 	if c.lease > 0 && len(held.Events) > 0 {
-		return held, held.toLease(ctx, c.lease)
+		if err := held.toLease(ctx, c.lease); err != nil {
+			return nil, held.refused(stepLease, err, func(ctx context.Context, tx pgx.Tx, ids []int64) error {
+				return leaseAll(ctx, tx, ids, c.lease, uuid.New())
+			})
+		}
 	}
 	return held, nil
 }
 
-// rollback ends a transaction that is of no more use. Whoever called may have run out of time; a
-// server that has gone without a word must not hold it up much longer.
-func rollback(ctx context.Context, tx pgx.Tx) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-	defer cancel()
-	_ = tx.Rollback(ctx) // after a commit it does nothing, and a broken connection has rolled back
+// refused is err, with all that is needed to find the rows to blame, if any can be.
+func (c *Claim) refused(step string, err error, again func(context.Context, pgx.Tx, []int64) error) error {
+	if !refused(err) {
+		return err
+	}
+	return &refusedError{step, c.ids, c.wide, again, err}
 }
 
-const rollbackTimeout = time.Second
+// markAll marks rows that are locked by tx as published.
+func markAll(ctx context.Context, tx pgx.Tx, ids []int64) error {
+	tag, err := tx.Exec(ctx, markPublished, ids, nil)
+	return changed(tag, err, len(ids))
+}
 
 // maxBatchBytes bounds what a batch holds in memory, whatever RELAY_BATCH says: payloads as stored, the rest as it is.
 const maxBatchBytes = 4 << 20
@@ -239,7 +268,9 @@ const maxBatchBytes = 4 << 20
 // waiting.
 func (c *Claim) lockRows(ctx context.Context, limit int, from int64, ready form) error {
 	bytes := 0
+	passed := c.refusals.passedOver()
 	lock := func(f form, limit int) error {
+		f = f.without(passed)
 		if limit == 0 || bytes > maxBatchBytes {
 			return nil
 		}
@@ -281,6 +312,11 @@ UPDATE orders.outbox
 SET locked_until = now() + $2, lock_token = $3
 WHERE id = ANY($1)`
 
+func leaseAll(ctx context.Context, tx pgx.Tx, ids []int64, lease time.Duration, token uuid.UUID) error {
+	tag, err := tx.Exec(ctx, takeLease, ids, lease, token)
+	return changed(tag, err, len(ids))
+}
+
 // toLease turns the locks on Events into a lease, and ends the transaction.
 func (c *Claim) toLease(ctx context.Context, lease time.Duration) error {
 	c.ids = c.ids[:0]
@@ -288,7 +324,7 @@ func (c *Claim) toLease(ctx context.Context, lease time.Duration) error {
 		c.ids = append(c.ids, e.ID)
 	}
 	token := uuid.New()
-	if _, err := c.tx.Exec(ctx, takeLease, c.ids, lease, token); err != nil {
+	if err := leaseAll(ctx, c.tx, c.ids, lease, token); err != nil {
 		return err
 	}
 	if err := c.tx.Commit(ctx); err != nil {

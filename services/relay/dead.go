@@ -98,25 +98,55 @@ func listDead(ctx context.Context, pool *pgxpool.Pool, c DeadListCmd, stdout io.
 	return table.Flush()
 }
 
+// lockDead finds the dead events to requeue: all if $1, otherwise those in $2.
+const lockDead = `
+SELECT id FROM orders.outbox
+WHERE dead_lettered_at IS NOT NULL AND ($1 OR id = ANY($2))
+ORDER BY id
+FOR UPDATE SKIP LOCKED`
+
 // requeueDead goes through the index of waiting rows, which has no scan floor. Later events of the
-// same aggregate may have been published meanwhile: the one documented exception to order.
+// same aggregate may have been published meanwhile: the one documented exception to order. A lease goes
+// too: a relay that still holds the row from before has nothing more to say about it.
 const requeueDead = `
 UPDATE orders.outbox
-SET dead_lettered_at = NULL, attempt_count = 0, retry_at = now()
-WHERE dead_lettered_at IS NOT NULL AND ($1 OR id = ANY($2))
-RETURNING id`
+SET dead_lettered_at = NULL, attempt_count = 0, retry_at = now(), locked_until = NULL, lock_token = NULL
+WHERE dead_lettered_at IS NOT NULL AND id = ANY($1)`
 
-// requeue makes dead events pending again; it fails if one that was named is not dead.
+// requeue makes dead events pending again, and those that cannot be do not keep the others dead. It
+// fails if one that was named is not dead, or is locked, or if the database refuses one.
 func requeue(ctx context.Context, pool *pgxpool.Pool, c DeadRequeueCmd, stdout io.Writer) error {
-	rows, _ := pool.Query(ctx, requeueDead, c.All, c.IDs)
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	tx, err := beginAs(ctx, pool, readCommitted+checkAtOnce)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "requeued %d\n", len(ids))
-	missing := slices.DeleteFunc(slices.Clone(c.IDs), func(id int64) bool { return slices.Contains(ids, id) })
+	defer rollback(ctx, tx)
+	rows, _ := tx.Query(ctx, lockDead, c.All, c.IDs)
+	dead, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return err
+	}
+	requeued := newSieve(tx)
+	err = requeued.apply(ctx, dead, func(ids []int64) error {
+		tag, err := tx.Exec(ctx, requeueDead, ids)
+		return changed(tag, err, len(ids))
+	})
+	if err == nil {
+		err = tx.Commit(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "requeued %d\n", len(requeued.good))
+	for id, why := range requeued.refused {
+		return fmt.Errorf("the database refused %d of %d; row %d: %w", len(dead)-len(requeued.good), len(dead), id, why)
+	}
+	if len(requeued.good) < len(dead) {
+		return fmt.Errorf("no time for %d of %d: requeue again", len(dead)-len(requeued.good), len(dead))
+	}
+	missing := slices.DeleteFunc(slices.Clone(c.IDs), func(id int64) bool { return slices.Contains(dead, id) })
 	if len(missing) > 0 {
-		return fmt.Errorf("not dead, so not requeued: %v", missing)
+		return fmt.Errorf("not dead, or locked by somebody, so not requeued: %v", missing)
 	}
 	return nil
 }

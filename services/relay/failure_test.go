@@ -271,12 +271,7 @@ func TestOldPublishedRowsArePrunedAndNoOthers(t *testing.T) {
 		       CASE WHEN n <= 12000 THEN now() - interval '8 days' END, CASE WHEN n = 12001 THEN now() - interval '8 days' END
 		FROM generate_series(1, 12002) n`, old)
 	lab.Exec(t, db, `UPDATE orders.outbox SET published_at = now() - interval '6 days' WHERE aggregate_id = '12000'`)
-	pool, err := openPool(databaseURL(t, l.RelayURL), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	if n, err := pruneAll(t.Context(), pool, 7*24*time.Hour); err != nil || n != 11_999 {
+	if n, err := newTestPruner(t, l, 7*24*time.Hour).all(t.Context()); err != nil || n != 11_999 {
 		t.Errorf("pruned %d, %v", n, err)
 	}
 	if left := lab.One[string](t, db, `SELECT string_agg(aggregate_id, ' ' ORDER BY id) FROM orders.outbox`); left != "12000 12001 12002" {
@@ -294,10 +289,15 @@ func TestOneRelayPrunesAtATime(t *testing.T) {
 	if _, err := other.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, int64(pruneLock)); err != nil {
 		t.Fatal(err)
 	}
-	relay := newTestRelay(t, l, settings{claim: "tx"})
-	if n, err := pruneAll(t.Context(), relay.pool, time.Hour); err != nil || n != 0 {
+	if n, err := newTestPruner(t, l, time.Hour).all(t.Context()); err != nil || n != 0 {
 		t.Errorf("pruned %d while another relay was at it, %v", n, err)
 	}
+}
+
+func newTestPruner(t *testing.T, l *lab.Lab, retention time.Duration) *pruner {
+	t.Helper()
+	r := newTestRelay(t, l, settings{claim: "tx"})
+	return &pruner{pool: r.pool, retention: retention, log: r.log, metrics: r.metrics}
 }
 
 func TestStatusCountsTheBacklog(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -107,7 +108,10 @@ func (f *floor) raise(ctx context.Context, pool *pgxpool.Pool) error {
 	f.lastLook = time.Now()
 	var lowest *int64
 	var highest, ended, next int64
-	if err := pool.QueryRow(ctx, look, f.id).Scan(&lowest, &highest, &ended, &next); err != nil {
+	err := inTransaction(ctx, pool, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, look, f.id).Scan(&lowest, &highest, &ended, &next)
+	})
+	if err != nil {
 		return err
 	}
 	f.seeThrough(f.lastLook, time.Now(), lowest, highest, ended, next)

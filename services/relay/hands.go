@@ -30,7 +30,7 @@ func (r *Relay) firstHand(ctx context.Context, transport Transport) error {
 		if err != nil {
 			return err
 		}
-		if done.Published+done.Failed > 0 {
+		if done.Published+done.Failed+done.Aside > 0 {
 			continue // there is probably more
 		}
 		if err := r.idle(ctx, transport); err != nil {

@@ -134,7 +134,8 @@ func serve(ctx context.Context, config Config, r *Relay, registry *prometheus.Re
 		group.Go(func() error { r.listen(ctx); return nil })
 	}
 	if config.Retention > 0 {
-		group.Go(func() error { prune(ctx, r.pool, config.Retention, r.log); return nil })
+		p := &pruner{pool: r.pool, retention: config.Retention, log: r.log, metrics: r.metrics}
+		group.Go(func() error { p.prune(ctx); return nil })
 	}
 	group.Go(func() error { return service.KeepUp(ctx, r.log, "publishing", r.session) })
 	err := group.Wait()
@@ -159,12 +160,16 @@ func once(ctx context.Context, config Config, r *Relay) error {
 	if err := r.askDatabase(ctx); err != nil {
 		return err
 	}
+	r.claimer.careful.Store(true) // it remembers nothing of the one before, which may have met a row that cannot be marked
 	done, err := r.publishBatch(ctx, transport, r.batch)
 	if err == nil && done == (Settled{}) {
 		r.log.Info("nothing to publish now: `relay status` tells what waits")
 	}
 	if err == nil && done.Failed > 0 {
 		err = fmt.Errorf("%d of %d events not published, they stay in the outbox", done.Failed, done.Published+done.Failed)
+	}
+	if err == nil && done.Aside > 0 {
+		err = fmt.Errorf("the database refused %d rows, they stay in the outbox", done.Aside)
 	}
 	return err
 }

@@ -15,6 +15,8 @@ type metrics struct {
 	publishedTotal prometheus.Counter
 	failures       *prometheus.CounterVec
 	stale          prometheus.Counter
+	refused        *prometheus.CounterVec
+	passedOver     prometheus.Gauge
 	seconds        prometheus.Histogram
 	batchSize      prometheus.Histogram
 }
@@ -26,13 +28,17 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_publish_failures_total", Help: "Failed attempts, by reason: returned, nacked, oversize, unencodable, refused, timeout."}, []string{"reason"}),
 		stale: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_stale_settles_total", Help: "Results that came too late: another relay held the row by then."}),
+			Name: "relay_stale_settles_total", Help: "Results that came too late: the row was another relay's, or not pending any more."}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_refused_rows_total", Help: "Rows that the database refused, by step: read, mark, lease, attempt, delete."}, []string{"step"}),
+		passedOver: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_passed_over_rows", Help: "Pending rows that this relay leaves alone for now, because nothing can be written to them."}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "relay_publish_seconds", Help: "Time from the first send of a batch to its last confirm.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15)}),
 		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "relay_batch_size", Help: "Events of a batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 14)}),
 	}
-	registry.MustRegister(m.publishedTotal, m.failures, m.stale, m.seconds, m.batchSize)
+	registry.MustRegister(m.publishedTotal, m.failures, m.stale, m.refused, m.passedOver, m.seconds, m.batchSize)
 	return m
 }
 

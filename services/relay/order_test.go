@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -270,7 +271,9 @@ func TestARequeuedEventGoesBeforeTheOneBehindIt(t *testing.T) {
 	lab.Exec(t, db, insertRun, 2, aggregates)
 	lab.Exec(t, db, `UPDATE orders.outbox SET dead_lettered_at = now() WHERE id <= $1`, aggregates)
 	lab.Exec(t, db, `UPDATE orders.outbox SET retry_at = now() - interval '1 minute', attempt_count = 3 WHERE id > $1`, aggregates)
-	lab.Exec(t, db, requeueDead, true, []int64{})
+	if err := requeue(t.Context(), db, DeadRequeueCmd{All: true}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
 	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
 	if due := lab.One[int64](t, r.pool, `SELECT max(id) FROM (`+strings.Replace(selectDue, "FOR UPDATE OF o SKIP LOCKED", "", 1)+`) AS due`, 1000, 0); due != aggregates {
 		t.Errorf("event %d is found to be due, and is behind another", due)

@@ -42,6 +42,7 @@ type Relay struct {
 	backlog     chan struct{} // a hint for the second hand that a batch was full
 	turn        chan struct{} // full while a hand has its turn to publish, which alone uses these:
 	oneByOne    bool          // a session ended because of one event, and it is not known yet which
+	refusedSaid pace          // when rows that are passed over were last mentioned
 	unconfirmed bool          // events without a confirm have been told of, and nothing has been confirmed since
 }
 
@@ -85,6 +86,7 @@ func (r *Relay) session(ctx context.Context, life *service.Life) error {
 	default:
 	}
 	for ctx.Err() == nil {
+		r.claimer.careful.Store(true) // sessions that end again and again must not send a row each that cannot be marked
 		done, err := r.publishBatch(ctx, transport, 1)
 		if err != nil {
 			return err
@@ -94,6 +96,9 @@ func (r *Relay) session(ctx context.Context, life *service.Life) error {
 		if done.Published+done.Failed > 0 {
 			life.Worked()
 			return r.publishOn(ctx, transport) // the broker answers, whatever it says
+		}
+		if done.Aside > 0 {
+			continue // there may be others
 		}
 		if err := r.idle(ctx, transport); err != nil {
 			return err
@@ -125,9 +130,13 @@ const databaseTimeout = 5 * time.Second
 func (r *Relay) publishBatch(session context.Context, transport Transport, limit int) (Settled, error) {
 	// A stop request must not cut a batch in half: what has been sent should also be marked.
 	ctx := context.WithoutCancel(session)
-	claim, err := r.claim(ctx, limit)
+	defer r.tellRefused()
+	claim, aside, err := r.claim(ctx, limit)
 	if err != nil || len(claim.Events) == 0 {
-		return Settled{}, err
+		return Settled{Aside: aside}, err
+	}
+	if claim.refusals.now() != claim.round {
+		return r.giveBack(ctx, claim, aside)
 	}
 	crash.At(crash.RelayAfterClaim, orderIDs(claim.Events)...)
 
@@ -141,23 +150,29 @@ func (r *Relay) publishBatch(session context.Context, transport Transport, limit
 	settling, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
 	settled, err := claim.Settle(settling, r.pool, results, r.maxAttempts)
-	if err != nil {
-		return settled, errors.Join(broken, err)
-	}
+	settled.Aside += aside
 	r.metrics.settled(settled)
 	if settled.Stale > 0 {
-		r.log.Warn(fmt.Sprintf("%d events are another relay's by now; nothing changed", settled.Stale), "stale", settled.Stale)
+		r.log.Warn(fmt.Sprintf("%d events are another relay's by now, or not pending any more; nothing changed", settled.Stale), "stale", settled.Stale)
+	}
+	if err != nil {
+		return settled, errors.Join(broken, err)
 	}
 	crash.At(crash.RelayAfterMark, confirmed...)
 	return settled, broken
 }
 
-// claim takes rows, after a look at how far the scan floor may rise.
-func (r *Relay) claim(ctx context.Context, limit int) (*Claim, error) {
+// giveBack ends a claim of which nothing was sent: while it was made, the settle of this relay's other batch was refused.
+// Its rows were free from then on, and may be among those claimed: published, and about to be marked one by one.
+func (r *Relay) giveBack(ctx context.Context, claim *Claim, aside int) (Settled, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	if err := r.claimer.floor.raise(ctx, r.pool); err != nil {
-		return nil, fmt.Errorf("scan floor: %w", err)
+	results := make([]error, len(claim.Events))
+	for i := range results {
+		results[i] = errNotSent
 	}
-	return r.claimer.Claim(ctx, limit)
+	settled, err := claim.Settle(ctx, r.pool, results, r.maxAttempts)
+	settled.Aside += aside
+	hint(r.wake) // they are to be claimed again
+	return settled, err
 }

@@ -37,9 +37,13 @@ WHERE published_at IS NULL AND dead_lettered_at IS NULL`
 
 // readBacklog counts pending rows. InFlight counts leases only: what mode tx holds is in
 // countLocked.
-func readBacklog(ctx context.Context, pool *pgxpool.Pool) (backlog, error) {
-	rows, _ := pool.Query(ctx, selectBacklog)
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[backlog])
+func readBacklog(ctx context.Context, pool *pgxpool.Pool) (b backlog, err error) {
+	err = inTransaction(ctx, pool, func(tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, selectBacklog)
+		b, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[backlog])
+		return err
+	})
+	return b, err
 }
 
 // countLocked counts the rows that mode tx holds, among the first ten thousand ready ones: the ones
@@ -61,10 +65,13 @@ func status(ctx context.Context, pool *pgxpool.Pool, asJSON bool, stdout io.Writ
 		return err
 	}
 	var locked, lastMinute int64
-	if err := pool.QueryRow(ctx, countLocked).Scan(&locked); err != nil {
-		return err
-	}
-	if err := pool.QueryRow(ctx, countLastMinute).Scan(&lastMinute); err != nil {
+	err = inTransaction(ctx, pool, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, countLocked).Scan(&locked); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, countLastMinute).Scan(&lastMinute)
+	})
+	if err != nil {
 		return err
 	}
 	b.InFlight += max(0, locked)

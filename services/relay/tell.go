@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"example.com/outboxlab/pkg/events"
@@ -67,6 +69,46 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) (publis
 		r.unconfirmed = false
 	}
 	return published
+}
+
+// refusedEvery is how often rows that are still passed over are mentioned.
+const refusedEvery = time.Minute
+
+// tellRefused logs and counts what the database has refused since the last batch.
+func (r *Relay) tellRefused() {
+	r.metrics.passedOver.Set(float64(len(r.claimer.refusals.passedOver())))
+	for _, what := range r.claimer.refusals.takeReports() {
+		r.metrics.refused.WithLabelValues(what.step).Add(float64(len(what.ids)))
+		ids := make([]string, len(what.ids))
+		for i, id := range what.ids {
+			ids[i] = strconv.FormatInt(id, 10)
+		}
+		level, then := slog.LevelWarn, "counted as failed"
+		if what.passed {
+			then = "passed over, to be tried again within " + maxPassOver.String()
+			if !what.isNew && !r.refusedSaid.every(refusedEvery) {
+				level = slog.LevelDebug
+			}
+		}
+		r.log.Log(context.Background(), level, fmt.Sprintf("%d rows: %s, %s: %s: %q", len(ids), cannot[what.step], then, names(ids, maxNamed), what.cause.Error()),
+			"rows", len(ids), "step", what.step)
+	}
+}
+
+// pace lets something be said now and then.
+type pace struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (p *pace) every(d time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.last) < d {
+		return false
+	}
+	p.last = time.Now()
+	return true
 }
 
 // names lists up to limit of the ids.
