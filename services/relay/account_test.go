@@ -15,13 +15,13 @@ import (
 	"example.com/outboxlab/scripts/lab"
 )
 
-// refused is one way in which a server can refuse the relay, so that no waiting helps.
-type refused struct {
+// hopeless is one way in which a server can refuse the relay, so that no waiting helps.
+type hopeless struct {
 	says    string // a pattern
 	prepare func(t *testing.T, l *lab.Lab, env map[string]string)
 }
 
-var refusals = map[string]refused{
+var hopelessCases = map[string]hopeless{
 	"password": {`\(403\).*Login was refused`, func(t *testing.T, l *lab.Lab, env map[string]string) {
 		env["AMQP_URL"] = strings.Replace(l.Account(t).URL, "secret", "wrong", 1)
 	}},
@@ -83,7 +83,7 @@ func bareChannel(t *testing.T, l *lab.Lab) *amqp.Channel {
 // What no waiting heals ends the relay at its start, and --once at once, with the server's words.
 func TestAtItsStartItEndsOverWhatNoWaitingHeals(t *testing.T) {
 	t.Parallel()
-	for name, refusal := range refusals {
+	for name, refusal := range hopelessCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := lab.ForTest(t)
