@@ -11,7 +11,7 @@ NAME      ?=
 
 # Two packages at a time and four tests in each keep two cores busy; more only
 # makes servers and race-instrumented tests wait for each other.
-GOTEST := go test -race -timeout 60m -p 2 -parallel 4
+GOTEST := -race -timeout 60m -p 2 -parallel 4
 TOOL   := go tool -modfile=tools/go.mod
 
 ##@ See it work
@@ -48,8 +48,13 @@ build: ## Build static binaries into bin/
 	@CGO_ENABLED=0 go build -o bin/ ./services/... ./migrations ./scripts/up
 
 .PHONY: test
-test: ## Run all tests on servers of their own: make test PKG=./pkg/... TESTFLAGS='-v -run Once'
-	@go run ./scripts/stack with -- $(GOTEST) $(TESTFLAGS) $(PKG)
+test: ## Compile, then run all tests on servers of their own: make test PKG=./pkg/... TESTFLAGS='-v -run Once'
+	@go run ./scripts/gotest --compile $(GOTEST) $(TESTFLAGS) $(PKG)
+	@go run ./scripts/stack with -- go run ./scripts/gotest $(GOTEST) $(TESTFLAGS) $(PKG)
+
+.PHONY: soak
+soak: ## Run all tests five times while the machine is kept busy; `go run ./scripts/soak --help` has more
+	@go run ./scripts/soak
 
 .PHONY: bench
 bench: ## Measure it on servers of its own (half an hour; nothing else should run): make bench NAME=relay-drain
