@@ -47,7 +47,8 @@ func (c *Consumer) watch(ctx context.Context, life *service.Life) error {
 		return service.Costly(err) // the broker writes each try into its log
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, conn.Close)() // ends a call that the broker does not answer
+	keepOpen := context.AfterFunc(ctx, conn.Close) // ends a call that the broker does not answer
+	defer keepOpen()
 	defer c.metrics.queueDepth.Set(math.NaN())
 	defer c.metrics.dlqDepth.Set(math.NaN())
 	// To ask for the age is to have a message in hand for a moment, and a process that dies then counts as a

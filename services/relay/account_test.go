@@ -23,44 +23,54 @@ type hopeless struct {
 
 var hopelessCases = map[string]hopeless{
 	"password": {`\(403\).*Login was refused`, func(t *testing.T, l *lab.Lab, env map[string]string) {
+		t.Helper()
 		env["AMQP_URL"] = strings.Replace(l.Account(t).URL, "secret", "wrong", 1)
 	}},
-	"vhost": {`\(530\).*vhost .* not found`, func(_ *testing.T, l *lab.Lab, env map[string]string) {
+	"vhost": {`\(530\).*vhost .* not found`, func(t *testing.T, l *lab.Lab, env map[string]string) {
+		t.Helper()
 		env["AMQP_URL"] = l.AMQPURL + "x"
 	}},
 	"configure": {`\(403\).*configure access to exchange`, func(t *testing.T, l *lab.Lab, env map[string]string) {
+		t.Helper()
 		account := l.Account(t)
 		account.Permit("", ".*", ".*")
 		env["AMQP_URL"] = account.URL
 	}},
 	"bind": {`\(403\).*read access to`, func(t *testing.T, l *lab.Lab, env map[string]string) {
+		t.Helper()
 		account := l.Account(t)
 		account.Permit(".*", ".*", "")
 		env["AMQP_URL"] = account.URL
 	}},
 	"write": {`403 ACCESS_REFUSED - write access to exchange 'orders'`, func(t *testing.T, l *lab.Lab, env map[string]string) {
+		t.Helper()
 		account := l.Account(t)
 		account.Permit(".*", "^loyalty|dlx$", ".*")
 		env["AMQP_URL"] = account.URL
 	}},
 	"queue": {`\(406\).*inequivalent arg`, func(t *testing.T, l *lab.Lab, _ map[string]string) {
+		t.Helper()
 		ch := bareChannel(t, l)
 		if _, err := ch.QueueDeclare(topology.Queue, true, false, false, false, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-delivery-limit": int64(7)}); err != nil {
 			t.Fatal(err)
 		}
 	}},
 	"exchange": {`\(406\).*inequivalent arg 'type'`, func(t *testing.T, l *lab.Lab, _ map[string]string) {
+		t.Helper()
 		if err := bareChannel(t, l).ExchangeDeclare(topology.Exchange, "fanout", true, false, false, false, nil); err != nil {
 			t.Fatal(err)
 		}
 	}},
-	"database password": {`password authentication failed`, func(_ *testing.T, l *lab.Lab, env map[string]string) {
+	"database password": {`password authentication failed`, func(t *testing.T, l *lab.Lab, env map[string]string) {
+		t.Helper()
 		env["DATABASE_URL"] = strings.Replace(l.RelayURL, "relay_app:", "relay_app:x", 1)
 	}},
-	"database": {`database .* does not exist`, func(_ *testing.T, l *lab.Lab, env map[string]string) {
+	"database": {`database .* does not exist`, func(t *testing.T, l *lab.Lab, env map[string]string) {
+		t.Helper()
 		env["DATABASE_URL"] = strings.Replace(l.RelayURL, l.Name, l.Name+"x", 1)
 	}},
 	"table": {`lacks the permission: UPDATE on orders.outbox`, func(t *testing.T, l *lab.Lab, _ map[string]string) {
+		t.Helper()
 		lab.Exec(t, l.Owner(t), `REVOKE UPDATE (published_at, attempt_count, last_error, retry_at, locked_until, lock_token, dead_lettered_at) ON orders.outbox FROM relay_app`)
 	}},
 }
