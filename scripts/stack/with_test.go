@@ -10,9 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // TestMain lets the test binary be the program itself, so that signals can be sent to it.
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 // stack is the program as a process of its own. Its temporary files go where the test can see them.
 func stack(t *testing.T, args ...string) (cmd *exec.Cmd, tmp string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*wait.Limit)
 	t.Cleanup(cancel)
 	tmp = t.TempDir()
 	cmd = exec.CommandContext(ctx, os.Args[0], args...)

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // TestMain lets the test program be that other process: with HOLD_LOCK set it only holds the lock,
@@ -76,7 +77,7 @@ func TestStopEndsTheHolderAndWaits(t *testing.T) {
 	if _, err := io.ReadFull(output, make([]byte, len("held\n"))); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	if err := stopOther(ctx, path, io.Discard); err != nil {
 		t.Fatal(err)

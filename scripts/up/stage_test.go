@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/outboxlab/scripts/stack/servers"
+	"example.com/outboxlab/scripts/wait"
 )
 
 // fakeService stands in for all three binaries: it tells where it listens, dies with code 1 when a
@@ -34,7 +35,7 @@ func (l lines) Write(p []byte) (int, error) {
 // await reads on until every text has been seen in some line, in any order.
 func (l lines) await(t *testing.T, texts ...string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(wait.Limit)
 	seen := ""
 	for _, text := range texts {
 		for !strings.Contains(seen, text) {
@@ -86,7 +87,7 @@ func wantReturn(t *testing.T, done chan error, want string) {
 		if got := errorText(err); got != want {
 			t.Errorf("play returned %q, want %q", got, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Fatal("play does not return")
 	}
 }

@@ -4,11 +4,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/outboxlab/pkg/events/topology"
 	"example.com/outboxlab/scripts/lab"
@@ -104,10 +106,35 @@ func TestSomebodyWhoTakesALookIsWaitedFor(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	time.AfterFunc(patience/4, func() { _ = d.Nack(false, true) })
-	if rows := decodeRows(t, s.mustDLQ(t, "list", "--json")); len(rows) != 3 {
-		t.Errorf("%d rows", len(rows))
+	list := lab.Start(t, run, map[string]string{"DATABASE_URL": s.LoyaltyURL, "AMQP_URL": s.AMQPURL}, "dlq", "list", "--json")
+	s.awaitLocked(t)
+	if err := d.Nack(false, true); err != nil {
+		t.Fatal(err)
 	}
+	list.AwaitOutput(`(.+\n){3}`)
+}
+
+// awaitLocked waits until a dlq command has its turn: its lock queue exists, whether or not somebody else may look at it.
+func (s stage) awaitLocked(t *testing.T) {
+	t.Helper()
+	conn, err := amqp.Dial(s.AMQPURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	lab.Poll(t, awaitLimit, "a dlq command at work", func() (bool, error) {
+		ch, err := conn.Channel()
+		if err != nil {
+			return false, err
+		}
+		defer func() { _ = ch.Close() }()
+		_, err = ch.QueueDeclarePassive(lockQueue, false, false, false, false, nil)
+		refused, ok := errors.AsType[*amqp.Error](err)
+		if ok && refused.Code == amqp.NotFound {
+			return false, err
+		}
+		return err == nil || ok && refused.Code == amqp.ResourceLocked, nil
+	})
 }
 
 func TestAMissingQueueIsOneClearLine(t *testing.T) {

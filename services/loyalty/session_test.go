@@ -78,7 +78,7 @@ func TestAConsumerThatTimedOutComesBack(t *testing.T) {
 		t.Run(fmt.Sprintf("window fully open: %v", wide), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			r := s.loyalty(t, "LOYALTY_CONSUMER_TIMEOUT", "1s")
+			r := s.loyalty(t, "LOYALTY_CONSUMER_TIMEOUT", "3s")
 			if wide {
 				s.widen(t)
 			}

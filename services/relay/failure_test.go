@@ -144,7 +144,7 @@ func TestAnOutageSpendsNoAttempts(t *testing.T) {
 			l := lab.ForTest(t)
 			db := l.Owner(t)
 			url, p := proxy(t, l)
-			r := lab.Start(t, run, environment(l, "AMQP_URL", url, "RELAY_CLAIM", mode, "RELAY_MAX_ATTEMPTS", "1", "RELAY_PUBLISH_TIMEOUT", "300ms"))
+			r := lab.Start(t, run, environment(l, "AMQP_URL", url, "RELAY_CLAIM", mode, "RELAY_MAX_ATTEMPTS", "1", "RELAY_PUBLISH_TIMEOUT", "1s"))
 			lab.Exec(t, db, insertEvents, 1)
 			lab.AwaitOne(t, db, 0, countPending)
 
@@ -154,7 +154,7 @@ func TestAnOutageSpendsNoAttempts(t *testing.T) {
 				t.Fatal(err)
 			}
 			lab.Exec(t, db, insertEvents, 100)
-			r.AwaitOutput("no confirm within 300ms")
+			r.AwaitOutput("no confirm within 1s")
 			// Then it cannot be reached at all.
 			p.Stop()
 			r.AwaitOutput("connection refused")
@@ -416,12 +416,12 @@ func TestASlowPathIsNoOutage(t *testing.T) {
 	l := lab.ForTest(t)
 	db := l.Owner(t)
 	url, p := proxy(t, l)
-	const slow = `{"name": "slow", "type": "latency", "stream": "downstream", "attributes": {"latency": 30}}`
+	const slow = `{"name": "slow", "type": "latency", "stream": "downstream", "attributes": {"latency": 50}}`
 	if _, err := p.Toxics.AddToxicJson(strings.NewReader(slow)); err != nil {
 		t.Fatal(err)
 	}
 	lab.Exec(t, db, insertRun, 100, 1)
-	r := lab.Start(t, run, environment(l, "AMQP_URL", url, "RELAY_PUBLISH_TIMEOUT", "1s"))
+	r := lab.Start(t, run, environment(l, "AMQP_URL", url, "RELAY_PUBLISH_TIMEOUT", "3s"))
 	lab.AwaitOne(t, db, 0, countPending)
 	if strings.Contains(r.Output(), "trying again") || strings.Contains(r.Output(), "not published") {
 		t.Error("taken for an outage")

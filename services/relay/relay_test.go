@@ -213,7 +213,7 @@ func TestStoppedUnderLoadItLeavesNoDuplicates(t *testing.T) {
 func TestTheRowsOfAFrozenRelayBecomeFree(t *testing.T) {
 	t.Parallel()
 	l := lab.ForTest(t)
-	pool, err := openPool(databaseURL(t, l.RelayURL), 300*time.Millisecond-idleMargin)
+	pool, err := openPool(databaseURL(t, l.RelayURL), 3*time.Second-idleMargin)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,14 @@ import (
 	"github.com/moby/moby/client"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/testcontainers/testcontainers-go"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // A pair in containers answers, keeps its ports and what was committed through a crash of each server, and leaves
 // nothing behind.
 func TestContainersSurviveCrashesAndLeaveNothing(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*wait.Limit)
 	defer cancel()
 	if err := engineAnswers(ctx); err != nil {
 		t.Skipf("needs a Docker engine: %v", err)
@@ -73,7 +75,7 @@ func TestContainersWithoutImageFailSoon(t *testing.T) {
 		t.Skipf("needs a Docker engine: %v", err)
 	}
 	t.Setenv("POSTGRES_IMAGE", "localhost:1/outboxlab/no-such-image")
-	ctx, cancel := context.WithTimeout(t.Context(), pullStall+30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	_, err := startContainers(ctx, io.Discard)
 	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "no-such-image") {
@@ -154,8 +156,8 @@ func wantMessage(ctx context.Context, t *testing.T, url string) {
 		if !open {
 			t.Error("the broker ended the consumer before it delivered the message from before the crash")
 		}
-	case <-time.After(30 * time.Second):
-		t.Error("the message from before the crash was not delivered within 30 s")
+	case <-time.After(wait.Limit):
+		t.Errorf("the message from before the crash was not delivered within %v", wait.Limit)
 	}
 }
 

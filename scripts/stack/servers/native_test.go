@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/outboxlab/scripts/wait"
 )
 
 // requireNative fails the test where native servers should run and cannot. It skips only where other servers are meant
@@ -238,7 +240,7 @@ func hasName(all []running, name string) bool {
 func wantEnded(t *testing.T, all []running) {
 	t.Helper()
 	for _, r := range all {
-		if !(process{r.pid, r.started}).goneWithin(t.Context(), 5*time.Second) {
+		if !(process{r.pid, r.started}).goneWithin(t.Context(), wait.Limit) {
 			t.Errorf("process %d (%s) still runs", r.pid, r.name)
 		}
 	}
@@ -247,7 +249,7 @@ func wantEnded(t *testing.T, all []running) {
 // withLimit bounds a test that starts servers; the first one on a machine builds the root file system.
 func withLimit(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*wait.Limit)
 	t.Cleanup(cancel)
 	return ctx
 }
