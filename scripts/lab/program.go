@@ -77,13 +77,16 @@ func (r *Running) AwaitOutput(pattern string) string {
 	expression := regexp.MustCompile(pattern)
 	var found []string
 	Poll(r.t, wait.Limit, "printed: "+pattern, func() (bool, error) {
-		found = expression.FindStringSubmatch(r.Output())
+		ended := false
 		select {
-		case <-r.done:
-			return found != nil, fmt.Errorf("the program has ended: %w", r.err)
+		case <-r.done: // before the output is read, or its last words could be missed
+			ended = true
 		default:
-			return found != nil, nil
 		}
+		if found = expression.FindStringSubmatch(r.Output()); found == nil && ended {
+			return false, fmt.Errorf("the program has ended: %v", r.err)
+		}
+		return found != nil, nil
 	})
 	return found[len(found)-1]
 }
