@@ -128,7 +128,7 @@ func (c *Consumer) settle(ctx context.Context, deliveries []delivery) (succeeded
 		return false, err
 	}
 	if given != nil {
-		return false, &trouble{given.Message, given.err}
+		return false, &trouble{given.err}
 	}
 	return len(done) == len(deliveries), nil
 }

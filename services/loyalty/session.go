@@ -48,8 +48,7 @@ var needs = []postgres.Need{
 	{Privilege: "SELECT", Table: "loyalty.ledger"}, {Privilege: "INSERT", Table: "loyalty.ledger"},
 	{Privilege: "SELECT", Table: "loyalty.processed_messages"}, {Privilege: "INSERT", Table: "loyalty.processed_messages"},
 	{Privilege: "DELETE", Table: "loyalty.processed_messages"},
-	{Privilege: "SELECT", Table: "loyalty.failures"}, {Privilege: "INSERT", Table: "loyalty.failures"},
-	{Privilege: "UPDATE", Table: "loyalty.failures"}, {Privilege: "DELETE", Table: "loyalty.failures"},
+	{Privilege: "SELECT", Table: "loyalty.failures"}, {Privilege: "DELETE", Table: "loyalty.failures"}, // an award deletes; a note may fail
 }
 
 // newConsumer makes a consumer. Its sessions are run by serve.
@@ -84,10 +83,10 @@ func (c *Consumer) askDatabase(ctx context.Context) error {
 		c.pool.Reset()
 		return err
 	}
-	if t := c.trouble.Load(); t != nil {
-		if err := rehearse(ctx, c.pool, t.message); err != nil {
+	if c.trouble.Load() != nil {
+		if err := rehearse(ctx, c.pool); err != nil {
 			c.pool.Reset()
-			return &trouble{t.message, err}
+			return &trouble{err}
 		}
 	}
 	return nil
@@ -130,12 +129,14 @@ const soon = 5 * time.Second
 // consume handles messages until something breaks or ctx ends. It reports whether the broker has taken a settlement.
 // After trouble the session is not ready before a message has been handled, or none has come for a while.
 func (c *Consumer) consume(ctx context.Context, life *service.Life, ch *amqp.Channel, w *window) (worked bool, err error) {
-	if c.trouble.Load() == nil {
+	before := c.trouble.Load()
+	if before == nil {
 		life.Ready()
 	}
 	idle := time.AfterFunc(idleAfter, func() {
-		c.trouble.Store(nil)
-		life.Ready()
+		if c.trouble.CompareAndSwap(before, nil) { // not what a message has just met
+			life.Ready()
+		}
 	})
 	defer idle.Stop()
 	for {
@@ -155,7 +156,9 @@ func (c *Consumer) consume(ctx context.Context, life *service.Life, ch *amqp.Cha
 			}
 			return worked, err
 		}
-		c.inTrouble = 0
+		if succeeded {
+			c.inTrouble = 0
+		}
 		c.trouble.Store(nil)
 		w.handled(batch, succeeded)
 		if !worked {

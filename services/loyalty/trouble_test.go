@@ -95,20 +95,22 @@ func TestAMessageThatAloneMeetsTroubleIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, code     string
-		before, behind int // other orders
+		refused        string // which awards
+		before, behind int    // other orders
 		wide           bool
 		copies         int
 	}{
-		{"in the middle of a batch", "57014", 5, 6, true, 1},
-		{"last of a batch", "57014", 9, 0, true, 1},
-		{"alone", "57014", 0, 0, false, 1},
-		{"with copies at the head", "57014", 0, 9, false, 4},
-		{"disk full for one", "53100", 3, 6, true, 1},
+		{"in the middle of a batch", "57014", "NEW.order_id = 999", 5, 6, true, 1},
+		{"last of a batch", "57014", "NEW.order_id = 999", 9, 0, true, 1},
+		{"alone", "57014", "NEW.order_id = 999", 0, 0, false, 1},
+		{"with copies at the head", "57014", "NEW.order_id = 999", 0, 9, false, 4},
+		{"disk full for one", "53100", "NEW.order_id = 999", 3, 6, true, 1},
+		{"all of one customer", "57014", "NEW.customer_id = 101", 0, 0, false, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			s.refuse(t, c.code, "NEW.order_id = 999")
+			s.refuse(t, c.code, c.refused)
 			guilty := placed(999)
 			messages := orders(c.before + c.behind)
 			queue := append([]amqp.Publishing{}, messages[:c.before]...)

@@ -401,6 +401,33 @@ func TestWhatAHandDecidesAboutARowInFlightStands(t *testing.T) {
 	}
 }
 
+// The one row whose attempt has failed is decided by hand, or is locked. The others have been marked by then: they are counted once.
+func TestAFailedRowThatIsNoMoreOursCountsOnce(t *testing.T) {
+	t.Parallel()
+	for name, decide := range map[string]func(*testing.T, *pgxpool.Pool){
+		"dead":   sql(`UPDATE orders.outbox SET dead_lettered_at = now() WHERE id = 2`),
+		"locked": func(t *testing.T, db *pgxpool.Pool) { t.Helper(); holdRow(t, db, 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := lab.ForTest(t)
+			db := l.Owner(t)
+			lab.Exec(t, db, insertEvents, 20)
+			r := newTestRelay(t, l, settings{claim: "lease"})
+			claim, err := r.claimer.Claim(t.Context(), 20)
+			if err != nil || len(claim.Events) != 20 {
+				t.Fatalf("%d events, %v", len(claim.Events), err)
+			}
+			decide(t, db)
+			results := make([]error, 20)
+			results[1] = &attemptError{"test", "a bad day"}
+			if done, err := claim.Settle(t.Context(), r.pool, results, 10); err != nil || done != (Settled{Published: 19, Stale: 1}) {
+				t.Errorf("%+v, %v", done, err)
+			}
+		})
+	}
+}
+
 // Somebody has locked a row in flight, which only a lease lets happen. Its neighbours are settled without it.
 func TestALockedRowInFlightHoldsNoNeighbourUp(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,6 @@ func (c *Claim) Settle(ctx context.Context, pool *pgxpool.Pool, results []error,
 	settled, left, err := c.settleTogether(ctx, pool, published, failed, maxAttempts)
 	switch {
 	case refused(err):
-		c.refusals.doubt()
 		left = unsettled{published: published, failed: failed}
 		if c.token != nil {
 			left.rest = c.ids
@@ -95,9 +94,14 @@ func (c *Claim) settleTogether(ctx context.Context, pool *pgxpool.Pool, publishe
 		}
 	}
 	defer rollback(ctx, tx)
+	defer func() {
+		if refused(err) {
+			c.refusals.doubt() // before the rollback lets this relay's other worker have these rows
+		}
+	}()
 	tag, err := tx.Exec(ctx, markPublished, published, c.token)
 	if err != nil {
-		return s, left, err
+		return Settled{}, left, err
 	}
 	if s.Published = int(tag.RowsAffected()); s.Published < len(published) {
 		left.published = published
@@ -105,14 +109,14 @@ func (c *Claim) settleTogether(ctx context.Context, pool *pgxpool.Pool, publishe
 	if len(failed.ids) > 0 {
 		dead, err := failed.write(ctx, tx, c.token, maxAttempts)
 		if err != nil {
-			return s, left, err
+			return Settled{}, left, err
 		}
 		s.countFailed(dead)
 		left.failed = failed.without(dead)
 	}
 	if c.token != nil {
 		if _, err := tx.Exec(ctx, release, c.ids, c.token); err != nil {
-			return s, left, err
+			return Settled{}, left, err
 		}
 	}
 	if c.token == nil && left.rows() > 0 {

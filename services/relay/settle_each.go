@@ -38,8 +38,11 @@ func (c *Claim) settleEach(ctx context.Context, pool *pgxpool.Pool, left unsettl
 	if err != nil {
 		return done, fmt.Errorf("settle: %w", err)
 	}
-	// Of what is left, some may have been marked before: that of a statement is known only by its number.
-	done.Stale += left.rows() - done.Published - len(each.rows.among(left.published)) - len(each.rows.among(left.failed.ids))
+	markedBefore := 0
+	if len(left.published) > 0 { // of these some may have been marked before: that of a statement is known only by its number
+		markedBefore = done.Published
+	}
+	done.Stale += left.rows() - markedBefore - len(each.rows.among(left.published)) - len(each.rows.among(left.failed.ids))
 	done.Published += len(each.marked.good)
 	done.countFailed(each.written.dead)
 	done.Aside += len(each.toBlame) + len(each.unclear)
