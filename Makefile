@@ -49,6 +49,7 @@ build: ## Build static binaries into bin/
 
 .PHONY: test
 test: ## Compile, then run all tests on servers of their own: make test PKG=./pkg/... TESTFLAGS='-v -run Once'
+	@echo "compiling first; with an empty build cache this takes minutes"
 	@go run ./scripts/gotest --compile $(GOTEST) $(TESTFLAGS) $(PKG)
 	@go run ./scripts/stack with -- go run ./scripts/gotest $(GOTEST) $(TESTFLAGS) $(PKG)
 
