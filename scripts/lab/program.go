@@ -6,7 +6,7 @@ package lab
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"regexp"
 	"sync"
 	"testing"
@@ -84,7 +84,7 @@ func (r *Running) AwaitOutput(pattern string) string {
 		default:
 		}
 		if found = expression.FindStringSubmatch(r.Output()); found == nil && ended {
-			return false, fmt.Errorf("the program has ended: %v", r.err)
+			return false, errors.Join(errors.New("the program has ended"), r.err)
 		}
 		return found != nil, nil
 	})
