@@ -169,8 +169,8 @@ func TestWhereNothingMayBePublishedOnlyThoseStay(t *testing.T) {
 				}
 				s.rejectHead(t, queue, false)
 			}
+			lab.AwaitReady(t, s.ch, topology.DeadLetterQueue, 5) // dead letters come a moment after the rejection
 			s.reject(t, placed(3), placed(4))
-			lab.AwaitReady(t, s.ch, topology.DeadLetterQueue, 7)
 			if c.gone {
 				if err := s.ch.ExchangeDelete("old", false, false); err != nil {
 					t.Fatal(err)
