@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,21 +10,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// This file answers: which rows may this relay publish now, and how do others know?
+// A claim takes rows that this relay may publish now, and holds them so that no other relay does.
 //
-// Two modes, one rule. In mode tx the rows stay locked by a transaction until they are settled: a
-// dead relay's locks go with its connection, a frozen one's with its idle transaction. In mode lease
-// the claim commits a deadline and a token, and publishing happens outside any transaction: for
-// receivers that take long. Each mode respects the other's claims.
+// In mode tx the rows stay locked by a transaction until they are settled: a dead relay's locks go with its
+// connection, a frozen one's with its idle transaction. In mode lease the claim commits a deadline and a token,
+// and publishing happens outside any transaction: for receivers that take long. Each mode respects the other's claims.
 //
-// The rule is that events of one aggregate leave in the order of their ids, however many relays
-// there are. It takes two steps. The first locks rows: selectDue those whose next try is due, and one of
-// selectReady, selectUntouched and selectUnblocked the others; these three differ in what they pass
-// over, and in cost (caution.go chooses). The second, selectBatch, decides, and must be a new statement
-// with a new snapshot (READ COMMITTED): a row lock is taken after the snapshot, so the first step can
-// lock a row while an earlier one of its aggregate has failed, or is held by a peer and passed over.
-// What the second finds behind such a row is dropped. It decides on what is pending, never on what a
-// peer seems to hold (docs/decisions, order per aggregate).
+// Events of one aggregate leave in the order of their ids, however many relays there are. That takes two steps.
+// The first locks rows: selectDue those whose next try is due, selectReady or selectUnblocked the others (query.go).
+// The second, selectBatch, decides. It must be a new statement with a new snapshot (READ COMMITTED): a row is
+// locked after the first snapshot was taken, and by then an earlier row of its aggregate can have failed, or a
+// peer can hold it. A row behind such a row is blocked, and dropped from the batch. The second step goes by
+// what is pending, never by what a peer seems to hold (docs/decisions, order per aggregate).
 
 // The statements are put together from a few conditions, so that each stands once.
 const (
@@ -75,7 +71,7 @@ const (
 // time of the first waiting one was over before: so it is in the batch, too, if there is room for any. They
 // come from an index of their own, which has no floor.
 const selectDue = `
-SELECT o.id, ` + oSize + `, false
+SELECT o.id, ` + oSize + `
 FROM orders.outbox o
 WHERE ` + oPending + ` AND o.retry_at <= now() AND ` + oFree + `
   AND (SELECT (w.retry_at, w.id) <= (o.retry_at, o.id) ` + firstWaiting + `)
@@ -84,13 +80,12 @@ ORDER BY o.retry_at, o.id
 LIMIT $1
 FOR UPDATE OF o SKIP LOCKED`
 
-// selectReady finds ready rows in the order in which they were written, and tells whether somebody has
-// locked them before: xmax is the last transaction that did. $2 is the scan floor.
+// selectReady finds ready rows in the order in which they were written. $2 is the scan floor.
 const (
 	selectReady = ready + inOrder
 
 	ready = `
-SELECT o.id, ` + oSize + `, o.xmax <> '0'::xid
+SELECT o.id, ` + oSize + `
 FROM orders.outbox o
 WHERE ` + oPending + ` AND o.retry_at IS NULL AND o.id >= $2 AND ` + oFree
 	inOrder = `
@@ -99,21 +94,17 @@ LIMIT $1
 FOR UPDATE OF o SKIP LOCKED`
 )
 
-// selectUntouched leaves out what has the mark of a lock, old or new. To see that costs a fifth of
-// trying to lock what a peer has locked.
-const selectUntouched = ready + ` AND o.xmax = '0'::xid` + inOrder
-
-// selectUnblocked leaves out what is held up: rows of aggregates of which an earlier row waits or is
+// selectUnblocked leaves out blocked rows: those of aggregates of which an earlier row waits or is
 // leased, and of the aggregates $3, $4. A run of such rows, however long, does not fill the batch then.
 const selectUnblocked = ready + `
   AND (o.aggregate_type, o.aggregate_id) NOT IN (SELECT * FROM unnest($3::text[], $4::text[]))
   AND coalesce((SELECT w.id ` + firstWaiting + `), o.id) >= o.id
   AND coalesce((SELECT e.locked_until ` + firstLeased + `), '-infinity') < now()` + inOrder
 
-// selectBatch is the second step: the rows just locked, $1, whole, and whether each is held up
+// selectBatch is the second step: the rows just locked, $1, whole, and whether each is blocked
 // by a lower pending row of its aggregate that is not among them. A payload above $3 bytes cannot be sent
 // anyway and is left behind. The ready rows outside are found in one walk from the floor up, in which
-// other aggregates than theirs are left out early. IS TRUE and OFFSET 0 keep the planner's hands off:
+// other aggregates than theirs are left out early. IS TRUE and OFFSET 0 bind the planner:
 // the one stays a look-up in a hash, whatever it knows of the table, and each payload is turned into
 // text once.
 const selectBatch = `
@@ -144,106 +135,93 @@ ORDER BY o.id`
 type Claim struct {
 	Events []Event
 
-	ids   []int64    // rows that are held: in mode tx also some that are not among Events
-	tx    pgx.Tx     // mode tx: what holds them
-	token *uuid.UUID // mode lease: what they carry
+	claimer *Claimer
+	ids     []int64    // rows that are held: in mode tx also some that are not among Events
+	tx      pgx.Tx     // mode tx: what holds them
+	token   *uuid.UUID // mode lease: what they carry
 
-	refusals *refusals
-	round    int  // of refusals, when the claim began
-	wide     bool // enough rows were looked at to compare one that is refused with others
-
-	// What was met on the way.
-	full       bool        // there was no room for more
-	touched    bool        // one of the ready rows had been locked before
-	heldUp     []aggregate // of rows that were locked and did not make it into Events
-	firstReady int64       // the lowest ready row that was locked, 0 = none
+	blocked     []aggregate // of rows that were locked and dropped
+	lowestReady int64       // of the ready rows that were locked, 0 = none
 }
 
-// Claimer claims rows in one of the two modes.
+// Claimer claims rows in one of the two modes. One goroutine uses it.
 type Claimer struct {
-	pool    *pgxpool.Pool
-	lease   time.Duration // 0 = mode tx
-	floor   *floor
-	caution caution
-
+	pool     *pgxpool.Pool
+	lease    time.Duration // 0 = mode tx
+	floor    *floor
+	query    queryChoice
 	refusals refusals
-	careful  atomic.Bool // the next claim rehearses, whatever was refused before
 }
 
 const (
-	// triesWithin bounds how long one claim tries again because all that it has found is held up.
+	// triesWithin bounds how long one claim tries again because all that it has found is blocked.
 	triesWithin = time.Second
 	// wideTry is how many rows the third try looks at, at least: a batch may be one row. Each one after
 	// it looks at twice as many, within maxBatchBytes.
 	wideTry = 1000
 )
 
-// Claim takes up to limit rows, or none.
-func (c *Claimer) Claim(ctx context.Context, limit int) (*Claim, error) {
+// Claim takes up to limit rows, or none. If rehearse is set it makes sure that they can be marked later; after
+// a refusal it does so in any case.
+func (c *Claimer) Claim(ctx context.Context, limit int, rehearse bool) (*Claim, error) {
 	began := time.Now()
-	next := c.caution.begin()
-	doubt := c.refusals.doubtful()
-	mark := c.careful.Swap(false) || doubt
-	for try := 0; next != nil && time.Since(began) < triesWithin; try++ {
+	wide := limit
+	if c.refusals.recent() {
+		rehearse, wide = true, max(limit, rehearseRows)
+	}
+	query := c.query.first()
+	for try := 0; query != nil && time.Since(began) < triesWithin; try++ {
 		from, bottom := c.floor.value()
-		if bottom && next.sql == selectUntouched {
-			next = &form{sql: selectReady}
-		}
-		wide := limit
-		if doubt {
-			wide = max(limit, rehearseRows)
-		}
 		if try >= 2 {
 			wide = max(limit, wideTry<<min(try-2, 6))
 		}
-		held, err := c.try(ctx, limit, wide, from, *next, mark)
+		claim, err := c.try(ctx, limit, wide, from, *query, rehearse)
 		if err != nil {
 			return nil, fmt.Errorf("claim: %w", err)
 		}
 		if bottom {
-			c.floor.foundAtTheBottom(held.firstReady)
+			c.floor.foundAtTheBottom(claim.lowestReady)
 		}
-		if next = c.caution.learn(*next, held); next == nil {
-			return held, nil
+		if query = c.query.next(*query, claim); query == nil {
+			return claim, nil
 		}
 	}
 	return &Claim{}, nil
 }
 
-// try locks up to wide rows, with one form of the first step, and keeps up to limit of them. If mark is set it
-// makes sure that they can be marked later.
-func (c *Claimer) try(ctx context.Context, limit, wide int, from int64, f form, mark bool) (_ *Claim, err error) {
+// try locks up to wide rows with one query, and keeps up to limit of them.
+func (c *Claimer) try(ctx context.Context, limit, wide int, from int64, q lockQuery, rehearseMark bool) (_ *Claim, err error) {
 	tx, err := beginAs(ctx, c.pool, beginBatch)
 	if err != nil {
 		return nil, err
 	}
-	held := &Claim{tx: tx, refusals: &c.refusals, round: c.refusals.now(), wide: wide >= rehearseRows}
+	claim := &Claim{claimer: c, tx: tx}
 	defer func() {
-		if err != nil || len(held.Events) == 0 { // gives back what may be held
+		if err != nil || len(claim.Events) == 0 { // gives back what may be held
 			rollback(ctx, tx)
 		}
 	}()
-	if err := held.lockRows(ctx, wide, from, f); err != nil || len(held.ids) == 0 {
-		return held, err
+	if err := claim.lockRows(ctx, wide, from, q); err != nil || len(claim.ids) == 0 {
+		return claim, err
 	}
-	if err := held.load(ctx, limit, from); err != nil {
-		return nil, held.refused(stepRead, err, func(ctx context.Context, tx pgx.Tx, ids []int64) error {
+	if err := claim.load(ctx, limit, from); err != nil {
+		return nil, claim.refused(stepRead, err, func(ctx context.Context, tx pgx.Tx, ids []int64) error {
 			return (&Claim{tx: tx, ids: ids}).load(ctx, limit, from)
 		})
 	}
-	if mark && len(held.Events) > 0 {
-		if err := rehearse(ctx, tx, func() error { return markAll(ctx, tx, held.ids) }); err != nil {
-			return nil, held.refused(stepMark, err, markAll)
+	if rehearseMark && len(claim.Events) > 0 {
+		if err := rehearse(ctx, tx, func() error { return markAll(ctx, tx, claim.ids) }); err != nil {
+			return nil, claim.refused(stepMark, err, markAll)
 		}
 	}
-	if c.lease > 0 && len(held.Events) > 0 {
-		if err := held.toLease(ctx, c.lease); err != nil {
-			return nil, held.refused(stepLease, err, func(ctx context.Context, tx pgx.Tx, ids []int64) error {
+	if c.lease > 0 && len(claim.Events) > 0 {
+		if err := claim.toLease(ctx, c.lease); err != nil {
+			return nil, claim.refused(stepLease, err, func(ctx context.Context, tx pgx.Tx, ids []int64) error {
 				return leaseAll(ctx, tx, ids, c.lease, uuid.New())
 			})
 		}
 	}
-	return held, nil
+	return claim, nil
 }
 
 // refused is err, with all that is needed to find the rows to blame, if any can be.
@@ -251,7 +229,7 @@ func (c *Claim) refused(step string, err error, again func(context.Context, pgx.
 	if !refused(err) {
 		return err
 	}
-	return &refusedError{step, c.ids, c.wide, again, err}
+	return &refusedError{step, c.ids, again, err}
 }
 
 // markAll marks rows that are locked by tx as published.
@@ -266,29 +244,27 @@ const maxBatchBytes = 4 << 20
 // lockRows is the first step, for both kinds of rows. Rows that are due get at most half of the batch,
 // and the whole only if no others are there, so that a crowd of failing ones cannot keep fresh ones
 // waiting.
-func (c *Claim) lockRows(ctx context.Context, limit int, from int64, ready form) error {
+func (c *Claim) lockRows(ctx context.Context, limit int, from int64, ready lockQuery) error {
 	bytes := 0
-	passed := c.refusals.passedOver()
-	lock := func(f form, limit int) error {
-		f = f.without(passed)
+	passedOver := c.claimer.refusals.passedOver()
+	lock := func(q lockQuery, limit int) error {
 		if limit == 0 || bytes > maxBatchBytes {
 			return nil
 		}
+		q = q.without(passedOver)
 		var id int64
 		var size int
-		var touched bool
-		rows, _ := c.tx.Query(ctx, f.sql, append([]any{limit, from}, f.more...)...)
-		_, err := pgx.ForEachRow(rows, []any{&id, &size, &touched}, func() error {
+		rows, _ := c.tx.Query(ctx, q.sql, append([]any{limit, from}, q.args...)...)
+		_, err := pgx.ForEachRow(rows, []any{&id, &size}, func() error {
 			if bytes <= maxBatchBytes { // the first row beyond the bound is still taken: one always is
 				c.ids = append(c.ids, id)
 			}
 			bytes += size
-			c.touched = c.touched || touched
 			return nil
 		})
 		return err
 	}
-	due := form{sql: selectDue}
+	due := lockQuery{sql: selectDue}
 	if err := lock(due, limit/2); err != nil {
 		return err
 	}
@@ -297,13 +273,10 @@ func (c *Claim) lockRows(ctx context.Context, limit int, from int64, ready form)
 		return err
 	}
 	if len(c.ids) > n {
-		c.firstReady = c.ids[n]
+		c.lowestReady = c.ids[n]
 	} else if n == 0 {
-		if err := lock(due, limit); err != nil {
-			return err
-		}
+		return lock(due, limit)
 	}
-	c.full = len(c.ids) == limit || bytes > maxBatchBytes
 	return nil
 }
 
@@ -341,15 +314,15 @@ const maxPayload = 16 << 20
 func (c *Claim) load(ctx context.Context, limit int, from int64) error {
 	rows, _ := c.tx.Query(ctx, selectBatch, c.ids, from, maxPayload)
 	c.Events = make([]Event, 0, min(limit, len(c.ids)))
-	seen := map[aggregate]bool{} // among those held up
+	seen := map[aggregate]bool{} // among the blocked
 	var e Event
-	var heldUp bool
-	_, err := pgx.ForEachRow(rows, append(e.columns(), &heldUp), func() error {
+	var blocked bool
+	_, err := pgx.ForEachRow(rows, append(e.columns(), &blocked), func() error {
 		switch {
-		case heldUp && !seen[e.aggregate()]:
+		case blocked && !seen[e.aggregate()]:
 			seen[e.aggregate()] = true
-			c.heldUp = append(c.heldUp, e.aggregate())
-		case !heldUp && len(c.Events) < limit:
+			c.blocked = append(c.blocked, e.aggregate())
+		case !blocked && len(c.Events) < limit:
 			c.Events = append(c.Events, e)
 		}
 		return nil

@@ -32,7 +32,7 @@ type Config struct {
 	Retention time.Duration `env:"RELAY_RETENTION" envDefault:"168h"`
 	// Whether to listen for wake-ups. Without, new events wait for the next poll.
 	Listen bool `env:"RELAY_LISTEN" envDefault:"true"`
-	// How long a batch may wait for the broker's confirms. Bounds, with 2 s for its turn, how long rows stay locked.
+	// How long a batch may wait for the broker's confirms. Bounds, with some seconds for a broker that has stopped, how long rows stay locked.
 	PublishTimeout time.Duration `env:"RELAY_PUBLISH_TIMEOUT" envDefault:"5s"`
 
 	service.LogConfig

@@ -126,7 +126,7 @@ func requeue(ctx context.Context, pool *pgxpool.Pool, c DeadRequeueCmd, stdout i
 	if err != nil {
 		return err
 	}
-	requeued := newSieve(tx)
+	requeued := newBisection(tx)
 	err = requeued.apply(ctx, dead, func(ids []int64) error {
 		tag, err := tx.Exec(ctx, requeueDead, ids)
 		return changed(tag, err, len(ids))
@@ -137,12 +137,12 @@ func requeue(ctx context.Context, pool *pgxpool.Pool, c DeadRequeueCmd, stdout i
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "requeued %d\n", len(requeued.good))
+	fmt.Fprintf(stdout, "requeued %d\n", len(requeued.accepted))
 	for id, why := range requeued.refused {
-		return fmt.Errorf("the database refused %d of %d; row %d: %w", len(dead)-len(requeued.good), len(dead), id, why)
+		return fmt.Errorf("the database refused %d of %d; row %d: %w", len(dead)-len(requeued.accepted), len(dead), id, why)
 	}
-	if len(requeued.good) < len(dead) {
-		return fmt.Errorf("no time for %d of %d: requeue again", len(dead)-len(requeued.good), len(dead))
+	if len(requeued.accepted) < len(dead) {
+		return fmt.Errorf("no time for %d of %d: requeue again", len(dead)-len(requeued.accepted), len(dead))
 	}
 	missing := slices.DeleteFunc(slices.Clone(c.IDs), func(id int64) bool { return slices.Contains(dead, id) })
 	if len(missing) > 0 {

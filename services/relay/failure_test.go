@@ -180,14 +180,14 @@ func TestALateSettleChangesNothing(t *testing.T) {
 	lab.Exec(t, db, insertEvents, 3)
 	asleep := newTestRelay(t, l, settings{claim: "lease"})
 	asleep.claimer.lease = time.Millisecond
-	held, err := asleep.claimer.Claim(t.Context(), 10)
+	held, err := asleep.claimer.Claim(t.Context(), 10, false)
 	if err != nil || len(held.Events) != 3 {
 		t.Fatalf("%+v, %v", held, err)
 	}
 	peer := newTestRelay(t, l, settings{claim: "lease", batch: 10})
 	var taken *Claim
 	lab.Poll(t, awaitLimit, "the lease has run out", func() (bool, error) {
-		taken, err = peer.claimer.Claim(t.Context(), 10)
+		taken, err = peer.claimer.Claim(t.Context(), 10, false)
 		return err == nil && len(taken.Events) == 3, err
 	})
 	failed := &attemptError{"test", "a bad day"}
@@ -209,12 +209,12 @@ func TestALiveLeaseIsRespectedInBothModes(t *testing.T) {
 	l := lab.ForTest(t)
 	lab.Exec(t, l.Owner(t), insertEvents, 3)
 	holder := newTestRelay(t, l, settings{claim: "lease"})
-	held, err := holder.claimer.Claim(t.Context(), 10)
+	held, err := holder.claimer.Claim(t.Context(), 10, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, mode := range []string{"tx", "lease"} {
-		claim, err := newTestRelay(t, l, settings{claim: mode}).claimer.Claim(t.Context(), 10)
+		claim, err := newTestRelay(t, l, settings{claim: mode}).claimer.Claim(t.Context(), 10, false)
 		if err != nil || len(claim.Events) != 0 {
 			t.Errorf("%s took %d leased rows, %v", mode, len(claim.Events), err)
 		}
@@ -223,7 +223,7 @@ func TestALiveLeaseIsRespectedInBothModes(t *testing.T) {
 	if _, err := held.Settle(t.Context(), holder.pool, []error{errUnknown, errUnknown, errUnknown}, 10); err != nil {
 		t.Fatal(err)
 	}
-	claim, err := newTestRelay(t, l, settings{claim: "tx"}).claimer.Claim(t.Context(), 10)
+	claim, err := newTestRelay(t, l, settings{claim: "tx"}).claimer.Claim(t.Context(), 10, false)
 	if err != nil || len(claim.Events) != 3 {
 		t.Fatalf("%+v, %v", claim, err)
 	}
@@ -443,9 +443,36 @@ func TestABatchIsBoundedByBytes(t *testing.T) {
 			value = `to_jsonb(` + value + `)`
 		}
 		lab.Exec(t, db, `UPDATE orders.outbox SET `+column+` = `+value)
-		held, err := newTestRelay(t, l, settings{claim: "lease"}).claimer.Claim(t.Context(), 20)
-		if err != nil || len(held.Events) != 5 || !held.full {
+		held, err := newTestRelay(t, l, settings{claim: "lease"}).claimer.Claim(t.Context(), 20, false)
+		if err != nil || len(held.Events) != 5 {
 			t.Errorf("%s: %d events of 1 MB, %v; want 5", column, len(held.Events), err)
+		}
+	}
+}
+
+// After a session that ended because of one event, the probe of the next one is confirmed, and says
+// nothing of the events behind it: these go out one by one, until a batch of them has passed.
+func TestAProbeDoesNotEndTheSearchForAnOffender(t *testing.T) {
+	t.Parallel()
+	l := lab.ForTest(t)
+	lab.Exec(t, l.Owner(t), insertEvents, 3)
+	r := newTestRelay(t, l, settings{claim: "tx", batch: 100})
+	transport, err := r.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(transport.Close)
+	r.oneByOne = true
+	for _, c := range []struct {
+		limit, published int
+		searching        bool
+	}{{1, 1, true}, {100, 2, false}} {
+		done, err := r.publishBatch(t.Context(), transport, c.limit, false)
+		if err != nil || done.Published != c.published {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		if r.oneByOne != c.searching {
+			t.Errorf("after %d events: one by one = %v", c.published, r.oneByOne)
 		}
 	}
 }

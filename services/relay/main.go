@@ -94,7 +94,7 @@ func newRelay(config Config, pool *pgxpool.Pool, log *slog.Logger, m *metrics) *
 	}
 	return &Relay{
 		pool: pool, claimer: claimer, batch: config.Batch, poll: config.Poll, maxAttempts: config.MaxAttempts,
-		wake: make(chan struct{}, 1), backlog: make(chan struct{}, 1), turn: make(chan struct{}, 1), log: log, metrics: m,
+		wake: make(chan struct{}, 1), log: log, metrics: m,
 		open: func(ctx context.Context) (Transport, error) {
 			return openRabbitMQ(ctx, config.AMQPURL, config.PublishTimeout, config.Batch)
 		},
@@ -102,8 +102,8 @@ func newRelay(config Config, pool *pgxpool.Pool, log *slog.Logger, m *metrics) *
 }
 
 const (
-	// idleMargin is how much longer than its publishing a transaction may wait for its relay: 2 s for
-	// its turn, and 2 s until a stuck write and a silent session are given up.
+	// idleMargin is how much longer than its publishing a transaction may wait for its relay: 2 s until a
+	// stuck write and a silent session are given up, and some for a slow machine.
 	idleMargin = 5 * time.Second
 	// leaseMargin is what a lease has to outlast besides the publishing: loading and settling
 	// (databaseTimeout each), and as in idleMargin.
@@ -160,16 +160,15 @@ func once(ctx context.Context, config Config, r *Relay) error {
 	if err := r.askDatabase(ctx); err != nil {
 		return err
 	}
-	r.claimer.careful.Store(true) // it remembers nothing of the one before, which may have met a row that cannot be marked
-	done, err := r.publishBatch(ctx, transport, r.batch)
+	done, err := r.publishBatch(ctx, transport, r.batch, true) // it knows nothing of the one before, which may have met a row that cannot be marked
 	if err == nil && done == (Settled{}) {
 		r.log.Info("nothing to publish now: `relay status` tells what waits")
 	}
 	if err == nil && done.Failed > 0 {
 		err = fmt.Errorf("%d of %d events not published, they stay in the outbox", done.Failed, done.Published+done.Failed)
 	}
-	if err == nil && done.Aside > 0 {
-		err = fmt.Errorf("the database refused %d rows, they stay in the outbox", done.Aside)
+	if err == nil && done.Refused > 0 {
+		err = fmt.Errorf("the database refused %d rows, they stay in the outbox", done.Refused)
 	}
 	return err
 }

@@ -244,8 +244,7 @@ func TestARunBehindAHeadHoldsNobodyElseUp(t *testing.T) {
 	}
 }
 
-// Each of a relay's two hands holds up the other's claims of a busy aggregate. It drains all the same,
-// without waiting for the poll, which never comes here.
+// A busy aggregate is drained batch after batch, without waiting for the poll, which never comes here.
 func TestOneRelayDrainsABusyAggregate(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"tx", "lease"} {

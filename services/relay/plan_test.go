@@ -25,28 +25,24 @@ func TestAClaimReadsOnlyWhatItClaims(t *testing.T) {
 		if analysed {
 			lab.Exec(t, db, `ANALYZE orders.outbox`)
 		}
-		lab.Exec(t, db, insertEvents, 10) // EXPLAIN locks: those of the first round are untouched no more
+		lab.Exec(t, db, insertEvents, 10)
 		for _, c := range []struct {
-			form
+			lockQuery
 			first any // parameter
 			probe string
 			pages int
 		}{
-			{form{sql: selectUntouched}, 500, "outbox_ready ", 500},
-			{form{sql: selectDue}, 500, "outbox_ready_of_aggregate", 500},
-			{form{sql: selectReady}, 500, "outbox_ready ", 500},
-			{form{selectUnblocked, []any{[]string{"order"}, []string{"1"}}}, 500, "outbox_leased_of_aggregate", 500},
-			{form{selectBatch, []any{maxPayload}}, lab.All[int64](t, db, `SELECT generate_series(1199511, 1200010)`), "outbox_ready ", 2500},
+			{lockQuery{sql: selectDue}, 500, "outbox_ready_of_aggregate", 500},
+			{lockQuery{sql: selectReady}, 500, "outbox_ready ", 500},
+			{lockQuery{selectUnblocked, []any{[]string{"order"}, []string{"1"}}}, 500, "outbox_leased_of_aggregate", 500},
+			{lockQuery{selectBatch, []any{maxPayload}}, lab.All[int64](t, db, `SELECT generate_series(1199511, 1200010)`), "outbox_ready ", 2500},
 		} {
-			plan := strings.Join(lab.All[string](t, r.pool, `EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) `+c.sql, append([]any{c.first, 0}, c.more...)...), "\n")
+			plan := strings.Join(lab.All[string](t, r.pool, `EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) `+c.sql, append([]any{c.first, 0}, c.args...)...), "\n")
 			if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Nested Loop") || !strings.Contains(plan, c.probe) {
 				t.Errorf("analysed=%v, %s wanted:\n%s", analysed, c.probe, plan)
 			}
 			if c.sql != selectBatch && (strings.Contains(plan, "outbox_pkey") || strings.Contains(plan, "Sort")) {
 				t.Errorf("analysed=%v, rows not found in order:\n%s", analysed, plan)
-			}
-			if c.sql == selectUntouched && !strings.Contains(plan, "actual rows=10.00") {
-				t.Errorf("analysed=%v: not what is untouched:\n%s", analysed, plan)
 			}
 			if hits := pagesRead(t, plan); hits > c.pages {
 				t.Errorf("analysed=%v: %d pages\n%s", analysed, hits, plan)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -131,17 +129,17 @@ func (p *pruner) eachOf(ctx context.Context, tx pgx.Tx, ids []int64) (int64, err
 	if err != nil {
 		return 0, err
 	}
-	s := newSieve(tx)
+	s := newBisection(tx)
 	err = s.apply(ctx, free, func(ids []int64) error {
 		tag, err := tx.Exec(ctx, deletePublished, ids, p.retention)
 		return changed(tag, err, len(ids))
 	})
 	p.metrics.refused.WithLabelValues(stepDelete).Add(float64(len(s.refused)))
-	if kept := slices.Sorted(maps.Keys(s.refused)); len(kept) > 0 && p.told.every(toldEvery) {
+	if kept := s.refusedIDs(); len(kept) > 0 && p.told.every(toldEvery) {
 		p.log.Warn(fmt.Sprintf("%d old rows: %s, the first is %d: %q", len(kept), cannot[stepDelete], kept[0], s.refused[kept[0]].Error()),
 			"rows", len(kept), "step", stepDelete)
 	}
-	return int64(len(s.good)), err
+	return int64(len(s.accepted)), err
 }
 
 // toldEvery is how often rows that cannot be deleted are mentioned.

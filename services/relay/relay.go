@@ -15,7 +15,7 @@ import (
 	"example.com/outboxlab/pkg/service"
 )
 
-// This file answers: how does an event get from the outbox to the broker without being lost?
+// The relay's loop, in which an event gets from the outbox to the broker without being lost:
 //
 //	claim    take pending rows                            crash: they become free again
 //	publish  send, wait for each one's own confirm        crash: published again, same event id
@@ -23,8 +23,7 @@ import (
 //
 // A row is marked only by the relay that holds it, and only after the broker has it. Rows are
 // claimed by state (pending), never by "last id seen": a lower id can be committed after a higher
-// one. Claiming is in claim.go and settling in settle.go; the walk goes on to rabbitmq.go. That two
-// batches can be under way at once, in different steps, is in hands.go.
+// one. Claiming is in claim.go and settling in settle.go; the walk goes on to rabbitmq.go.
 
 // Relay moves events from the outbox to a transport.
 type Relay struct {
@@ -39,11 +38,9 @@ type Relay struct {
 	metrics     *metrics
 
 	connected   atomic.Bool
-	backlog     chan struct{} // a hint for the second hand that a batch was full
-	turn        chan struct{} // full while a hand has its turn to publish, which alone uses these:
-	oneByOne    bool          // a session ended because of one event, and it is not known yet which
-	refusedSaid pace          // when rows that are passed over were last mentioned
-	unconfirmed bool          // events without a confirm have been told of, and nothing has been confirmed since
+	oneByOne    bool // a session ended because of one event, and it is not known yet which
+	refusedSaid pace // when rows that are passed over were last mentioned
+	unconfirmed bool // events without a confirm have been reported, and nothing has been confirmed since
 }
 
 // Ready tells whether database and broker can be used.
@@ -81,24 +78,21 @@ func (r *Relay) session(ctx context.Context, life *service.Life) error {
 	}
 	defer transport.Close()
 	defer r.connected.Store(false)
-	select {
-	case <-r.turn: // kept by the session before, which broke
-	default:
-	}
+	limit := 1
 	for ctx.Err() == nil {
-		r.claimer.careful.Store(true) // sessions that end again and again must not send a row each that cannot be marked
-		done, err := r.publishBatch(ctx, transport, 1)
+		// A session's first rows must be rows that can be marked: sessions that end again and again would publish them each time.
+		done, err := r.publishBatch(ctx, transport, limit, limit == 1)
 		if err != nil {
 			return err
 		}
 		r.connected.Store(true)
 		life.Ready()
-		if done.Published+done.Failed > 0 {
+		if done.Published+done.Failed > 0 { // the broker answers, whatever it says
 			life.Worked()
-			return r.publishOn(ctx, transport) // the broker answers, whatever it says
+			limit = r.batch
 		}
-		if done.Aside > 0 {
-			continue // there may be others
+		if done.Published+done.Failed+done.Refused > 0 {
+			continue // there is probably more
 		}
 		if err := r.idle(ctx, transport); err != nil {
 			return err
@@ -127,30 +121,24 @@ const databaseTimeout = 5 * time.Second
 
 // publishBatch takes up to limit rows through claim, publish and settle. Its error ends the session;
 // what had been confirmed by then has been marked all the same.
-func (r *Relay) publishBatch(session context.Context, transport Transport, limit int) (Settled, error) {
+func (r *Relay) publishBatch(session context.Context, transport Transport, limit int, rehearse bool) (Settled, error) {
 	// A stop request must not cut a batch in half: what has been sent should also be marked.
 	ctx := context.WithoutCancel(session)
-	defer r.tellRefused()
-	claim, aside, err := r.claim(ctx, limit)
+	defer r.reportRefused()
+	claim, refused, err := r.claim(ctx, limit, rehearse)
 	if err != nil || len(claim.Events) == 0 {
-		return Settled{Aside: aside}, err
-	}
-	if claim.refusals.now() != claim.round {
-		return r.giveBack(ctx, claim, aside)
+		return Settled{Refused: refused}, err
 	}
 	crash.At(crash.RelayAfterClaim, orderIDs(claim.Events)...)
 
-	results, broken := r.publish(session, transport, claim.Events)
+	results, broken := r.publish(ctx, transport, claim.Events)
 	confirmed := confirmedIDs(claim.Events, results)
-	if claim.full && len(confirmed) > 0 {
-		hint(r.backlog)
-	}
 	crash.At(crash.RelayAfterPublish, confirmed...)
 
 	settling, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
 	settled, err := claim.Settle(settling, r.pool, results, r.maxAttempts)
-	settled.Aside += aside
+	settled.Refused += refused
 	r.metrics.settled(settled)
 	if settled.Stale > 0 {
 		r.log.Warn(fmt.Sprintf("%d events are another relay's by now, or not pending any more; nothing changed", settled.Stale), "stale", settled.Stale)
@@ -162,17 +150,28 @@ func (r *Relay) publishBatch(session context.Context, transport Transport, limit
 	return settled, broken
 }
 
-// giveBack ends a claim of which nothing was sent: while it was made, the settle of this relay's other batch was refused.
-// Its rows were free from then on, and may be among those claimed: published, and about to be marked one by one.
-func (r *Relay) giveBack(ctx context.Context, claim *Claim, aside int) (Settled, error) {
-	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
-	defer cancel()
-	results := make([]error, len(claim.Events))
-	for i := range results {
-		results[i] = errNotSent
+// publish sends a batch and says what became of each event. After a session that ended because of one event it
+// sends them one by one, until a whole batch has passed.
+func (r *Relay) publish(ctx context.Context, transport Transport, batch []Event) (results []error, err error) {
+	window := r.batch
+	if r.oneByOne {
+		window = 1
 	}
-	settled, err := claim.Settle(ctx, r.pool, results, r.maxAttempts)
-	settled.Aside += aside
-	hint(r.wake) // they are to be claimed again
-	return settled, err
+	started := time.Now()
+	results, err = transport.Publish(ctx, batch, window)
+	published := r.report(batch, results, time.Since(started))
+	if channel := (*channelError)(nil); errors.As(err, &channel) {
+		r.oneByOne = true
+	} else if len(batch) > 1 && published > 0 { // the probe alone says nothing of the others
+		r.oneByOne = false
+	}
+	return results, err
+}
+
+// hint leaves a hint in a channel with room for one: many are as good as one.
+func hint(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

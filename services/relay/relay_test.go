@@ -219,7 +219,7 @@ func TestTheRowsOfAFrozenRelayBecomeFree(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	lab.Exec(t, l.Owner(t), insertEvents, 1)
-	frozen, err := (&Claimer{pool: pool, floor: &floor{}}).Claim(t.Context(), 10)
+	frozen, err := (&Claimer{pool: pool, floor: &floor{}}).Claim(t.Context(), 10, false)
 	if err != nil || len(frozen.Events) != 1 {
 		t.Fatalf("%+v, %v", frozen, err)
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// This file answers: what is written down about a batch once the fate of its events is known? One
-// settle for both claim modes. In mode tx it ends the transaction that holds the rows; in mode lease
+// A settle writes down what became of the events of a batch. There is one for both claim modes. In mode tx it ends the transaction that holds the rows; in mode lease
 // every statement asks for the token, so that a relay which slept past its lease changes nothing.
 
 // markPublished takes the events the broker has confirmed. $2 is the lease token, NULL in mode tx. A row that
@@ -34,7 +33,7 @@ FROM unnest($1::bigint[], $3::text[], $4::interval[]) AS f (id, error, delay)
 WHERE o.id = f.id AND o.published_at IS NULL AND o.dead_lettered_at IS NULL AND ($2::uuid IS NULL OR o.lock_token = $2)
 RETURNING o.id, o.dead_lettered_at IS NOT NULL`
 
-// release gives back what was neither: held back behind a failed event, or of unknown fate.
+// release gives back what was neither: not sent behind a failed event, or of unknown outcome.
 const release = `
 UPDATE orders.outbox
 SET locked_until = NULL, lock_token = NULL
@@ -45,8 +44,8 @@ type Settled struct {
 	Published, Failed, Dead int
 	// Stale rows had a result, but were not this relay's or not pending any more: nothing was changed.
 	Stale int
-	// Aside are rows that the database refused to change or to read. Those whose attempt could be counted are among Failed.
-	Aside int
+	// Refused are rows that the database refused to change or to read. Those whose attempt could be counted are among Failed.
+	Refused int
 }
 
 // Settle writes the results down, one for each of Events: it is published if results[i] is nil, has failed if it is
@@ -61,6 +60,7 @@ func (c *Claim) Settle(ctx context.Context, pool *pgxpool.Pool, results []error,
 	settled, left, err := c.settleTogether(ctx, pool, published, failed, maxAttempts)
 	switch {
 	case refused(err):
+		c.claimer.refusals.met()
 		left = unsettled{published: published, failed: failed}
 		if c.token != nil {
 			left.rest = c.ids
@@ -68,7 +68,7 @@ func (c *Claim) Settle(ctx context.Context, pool *pgxpool.Pool, results []error,
 	case err != nil:
 		return Settled{}, fmt.Errorf("settle: %w", err)
 	case settled.Published > 0:
-		c.refusals.accepted()
+		c.claimer.refusals.accepted()
 	}
 	if left.rows() == 0 {
 		return settled, nil
@@ -94,11 +94,6 @@ func (c *Claim) settleTogether(ctx context.Context, pool *pgxpool.Pool, publishe
 		}
 	}
 	defer rollback(ctx, tx)
-	defer func() {
-		if refused(err) {
-			c.refusals.doubt() // before the rollback lets this relay's other worker have these rows
-		}
-	}()
 	tag, err := tx.Exec(ctx, markPublished, published, c.token)
 	if err != nil {
 		return Settled{}, left, err
@@ -118,9 +113,6 @@ func (c *Claim) settleTogether(ctx context.Context, pool *pgxpool.Pool, publishe
 		if _, err := tx.Exec(ctx, release, c.ids, c.token); err != nil {
 			return Settled{}, left, err
 		}
-	}
-	if c.token == nil && left.rows() > 0 {
-		c.refusals.doubt() // before the commit lets this relay's other worker have these rows
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return Settled{}, left, err

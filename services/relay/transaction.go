@@ -12,7 +12,7 @@ import (
 	"example.com/outboxlab/pkg/postgres"
 )
 
-// Here is how the relay begins its transactions, and how it tries something in the middle of one.
+// How the relay begins its transactions, and how it tries something in the middle of one.
 
 // Each transaction asks for READ COMMITTED, whatever the server's default is: a claim needs a new snapshot for its
 // second statement, and under a stricter level a row that somebody has just changed is an error and not a row to
@@ -88,18 +88,16 @@ func rehearse(ctx context.Context, tx pgx.Tx, do func() error) error {
 	return err
 }
 
-// refused tells whether err is the database's answer to this statement, or to this commit: a row may be
-// to blame. Otherwise the server or the connection is in trouble.
+// refused tells whether err is the database's answer to this statement or this commit, on a connection that lives. A row may be
+// to blame, whatever the code says: a trigger raises any, and a disk is full for some rows only. A comparison with other rows decides.
 func refused(err error) bool {
 	if err == nil || errors.Is(err, pgx.ErrTxClosed) {
 		return false
 	}
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
-		if severity := answer.SeverityUnlocalized; severity == "FATAL" || severity == "PANIC" {
-			return false // the server ended the session
-		}
+		return answer.SeverityUnlocalized == "ERROR" // FATAL and PANIC end the connection
 	}
-	return postgres.BlameFor(err) != postgres.Server
+	return postgres.BlameFor(err) == postgres.Statement
 }
 
 // errLeftAsItWas is a refusal without an error: a trigger or a rule has thrown the change away.

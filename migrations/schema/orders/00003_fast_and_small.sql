@@ -1,4 +1,4 @@
--- What keeps the outbox fast and small: for several relays or the two hands of one, for marks, for vacuum.
+-- What keeps the outbox fast and small: for several relays, for marks, for vacuum.
 
 -- +goose Up
 

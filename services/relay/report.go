@@ -13,14 +13,13 @@ import (
 	"example.com/outboxlab/pkg/events"
 )
 
-// This file answers: what does the relay say about a batch? One line for what was published, and
-// one for each reason for which something was not.
+// The relay logs one line for what was published of a batch, and one for each reason for which something was not.
 
 // maxNamed is how many events a line about trouble names; the published ones are all named.
 const maxNamed = 10
 
-// tell logs and counts the results of a batch. It returns how many events the broker has taken.
-func (r *Relay) tell(batch []Event, results []error, took time.Duration) (published int) {
+// report logs and counts the results of a batch. It returns how many events the broker has taken.
+func (r *Relay) report(batch []Event, results []error, took time.Duration) (published int) {
 	var taken, reasons []string
 	byReason := map[string][]string{}
 	debug := r.log.Enabled(context.Background(), slog.LevelDebug)
@@ -52,7 +51,7 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) (publis
 		of, level, limit := byReason[reason], slog.LevelWarn, maxNamed
 		if reason == errUnknown.Error() {
 			// All are named: after a stop these are the ones that will come twice. During an outage the
-			// probe is one of them again and again, which is told once.
+			// probe is one of them again and again, which is said once.
 			limit = len(of)
 			if r.unconfirmed {
 				level = slog.LevelDebug
@@ -74,10 +73,10 @@ func (r *Relay) tell(batch []Event, results []error, took time.Duration) (publis
 // refusedEvery is how often rows that are still passed over are mentioned.
 const refusedEvery = time.Minute
 
-// tellRefused logs and counts what the database has refused since the last batch.
-func (r *Relay) tellRefused() {
+// reportRefused logs and counts what the database has refused since the last batch.
+func (r *Relay) reportRefused() {
 	r.metrics.passedOver.Set(float64(len(r.claimer.refusals.passedOver())))
-	for _, what := range r.claimer.refusals.takeReports() {
+	for _, what := range r.claimer.refusals.takeUnsaid() {
 		r.metrics.refused.WithLabelValues(what.step).Add(float64(len(what.ids)))
 		ids := make([]string, len(what.ids))
 		for i, id := range what.ids {
