@@ -10,7 +10,7 @@ install_packages() {
   if ((${#packages[@]} == 0)); then return; fi
   echo "docker: installing ${packages[*]}"
   apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-install-recommends "${packages[@]}" >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install --yes -qq --no-install-recommends "${packages[@]}" >/dev/null
 }
 
 # compose.yaml needs Compose 2. Debian 12 has only version 1, so the plugin comes out of Debian 13's package, from the

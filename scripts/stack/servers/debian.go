@@ -113,8 +113,9 @@ func installMmdebstrap(ctx context.Context, progress io.Writer) error {
 }
 
 // aptGet works on this machine itself, so it is never interrupted: a half-installed package would block the next apt-get.
+// It waits for another one that installs, such as a new machine's first automatic upgrade.
 func aptGet(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), "apt-get", append(args, "-q")...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "apt-get", append(args, "-q", "-o", "DPkg::Lock::Timeout=600")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // away from a ctrl-C in the terminal
 	return runLogged(cmd, io.Discard, "/var")
 }
